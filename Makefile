@@ -1,0 +1,56 @@
+PYTHON ?= python3
+JOBS ?= 2
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+# Data sets in a sibling folder are used in place of a download.
+ifeq ($(origin SLICESTEIN_DATA), undefined)
+ifneq ($(wildcard ../shared/data),)
+export SLICESTEIN_DATA := $(abspath ../shared/data)
+endif
+endif
+
+.PHONY: help demo test check bench docs clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+demo: .venv/.installed  ## a short tour on the screen, figures in demo/
+	$(BIN)/python examples/demo.py
+
+test: .venv/.installed  ## every test
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: .venv/.installed  ## style, types, import layers, examples in docstrings and README
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest --doctest-modules src --doctest-glob=README.md README.md
+
+bench: .venv/.installed  ## accuracy and time, side by side
+	$(BIN)/python -m benchmarks
+
+docs: .venv/.installed-docs  ## the documentation, in site/
+	$(BIN)/mkdocs build --strict
+
+clean:  ## remove what was built; .venv stays and is refreshed by the next target
+	rm -rf build dist site demo .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .import_linter_cache src/*.egg-info src/slicestein/_trig.*.so .venv/.installed*
+	find src tests benchmarks examples experiments -name __pycache__ -prune -exec rm -r {} + 2>/dev/null || true
+
+# setuptools and jax first, then no build isolation: jax, needed to build, is downloaded once.
+.venv/.installed: pyproject.toml setup.py constraints.txt $(wildcard src/slicestein/_trig.cpp)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) setuptools jax
+	rm -f src/slicestein/_trig.*.so
+	$(PIP) --no-build-isolation -e '.[all,dev]'
+	@ls src/slicestein/_trig.*.so >/dev/null 2>&1 || \
+	    echo "note: the C++ extension was not built; the pure JAX path is used"
+	@touch $@
+
+.venv/.installed-docs: .venv/.installed
+	$(PIP) --no-build-isolation -e '.[docs]'
+	@touch $@

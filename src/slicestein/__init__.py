@@ -1,0 +1,28 @@
+"""Stein discrepancies that keep working in high dimension.
+
+Samples and the score of an unnormalised model in; a number, a test, or better particles out.
+"""
+
+from importlib.metadata import version as _version
+
+from slicestein.discrepancy import integrated_sksd, ksd, sksd, witness
+from slicestein.kernels import IMQ, RBF, Matern
+from slicestein.score import score_from
+from slicestein.slices import Slices
+from slicestein.ssd import SSD, ssd
+
+__version__ = _version("slicestein")
+
+__all__ = [
+    "IMQ",
+    "RBF",
+    "SSD",
+    "Matern",
+    "Slices",
+    "integrated_sksd",
+    "ksd",
+    "score_from",
+    "sksd",
+    "ssd",
+    "witness",
+]

@@ -1,0 +1,140 @@
+"""Input validation: the only place that raises about arrays.
+
+Checks look at shapes and dtypes always, and at values only where they are concrete, so that every public
+function still works under ``jit``, ``vmap`` and ``grad``. Each message names the argument, what was found and
+what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+ArrayLike = Array | np.ndarray
+ScoreLike = ArrayLike | Callable[[Array], Any]
+
+
+def is_concrete(*arrays: Any) -> bool:
+    """Whether the values of all arrays can be looked at now."""
+    return not any(isinstance(a, jax.core.Tracer) for a in arrays)
+
+
+def as_key(key: Any) -> Array:
+    """Turn an int seed or a JAX key into a typed key."""
+    if isinstance(key, int | np.integer) and not isinstance(key, bool):
+        return jax.random.key(int(key))
+    if isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+        return key
+    if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == (2,):
+        return jax.random.wrap_key_data(key)
+    raise ValueError(f"key must be an int seed or a jax.random.key, got {type(key).__name__}")
+
+
+def one_of(name: str, value: Any, allowed: Collection[str]) -> None:
+    """Require that an option is one of the allowed strings."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {sorted(allowed)}, got {value!r}")
+
+
+def as_matrix(name: str, value: Any, *, columns: str = "D") -> Float[Array, "n d"]:
+    """Return a two-dimensional floating array, at least single precision."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a numeric array of shape (N, {columns}): {error}") from None
+    if jnp.issubdtype(array.dtype, jnp.complexfloating) or not jnp.issubdtype(array.dtype, jnp.number):
+        raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    if array.ndim != 2:
+        hint = f"; for one-dimensional samples pass {name}[:, None]" if array.ndim == 1 else ""
+        raise ValueError(f"{name} must have shape (N, {columns}), got {array.shape}{hint}")
+    if array.shape[1] == 0:
+        raise ValueError(f"{name} has no columns: got shape {array.shape}")
+    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+
+
+@jax.jit
+def _all_finite(*arrays: Array) -> Array:
+    return jnp.stack([jnp.isfinite(a).all() for a in arrays])
+
+
+def finite(**arrays: Array) -> None:
+    """Require finite values, and say where the first bad one is."""
+    concrete = {name: a for name, a in arrays.items() if is_concrete(a)}
+    if not concrete:
+        return
+    for (name, array), good in zip(
+        concrete.items(), np.asarray(_all_finite(*concrete.values())), strict=True
+    ):
+        if not good:
+            bad = ~np.isfinite(np.asarray(array))
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise ValueError(
+                f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at {where}: "
+                "drop those samples or mend the model"
+            )
+
+
+def samples_and_score(x: Any, score: ScoreLike) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
+    """Validate samples and the score given as an array or as a batched function of the samples."""
+    x = as_matrix("x", x)
+    if x.shape[0] < 2:
+        raise ValueError(f"x must hold at least two samples, got shape {x.shape}")
+    if callable(score):
+        values = score(x)
+        shape = getattr(values, "shape", None)
+        if shape != x.shape:
+            raise ValueError(
+                f"score(x) must return shape {x.shape}, the shape of x, got {shape}: pass a function of the "
+                "whole batch, for example score_from(log_density)"
+            )
+    else:
+        values = score
+    s = as_matrix("score", values)
+    if s.shape != x.shape:
+        raise ValueError(f"score must have the shape of x, {x.shape}, got {s.shape}")
+    finite(x=x, score=s)
+    dtype = jnp.promote_types(x.dtype, s.dtype)
+    return x.astype(dtype), s.astype(dtype)
+
+
+def unit_rows(name: str, value: Any) -> Float[Array, "m d"]:
+    """Directions as rows of length one."""
+    rows = as_matrix(name, value)
+    finite(**{name: rows})
+    norms = jnp.linalg.norm(rows, axis=1, keepdims=True)
+    if is_concrete(norms) and bool((norms == 0).any()):
+        raise ValueError(f"{name} has a row of zeros (row {int(jnp.argmin(norms))}): it has no direction")
+    return rows / norms
+
+
+def slices_fit(slices: Any, *, score_dim: int, input_dim: int) -> None:
+    """Require that directions live in the space of the scores and of the inputs."""
+    for name, rows, dim in (("r", slices.r, score_dim), ("g", slices.g, input_dim)):
+        if rows.shape[1] != dim:
+            raise ValueError(f"slices.{name} has dimension {rows.shape[1]}, but the samples have {dim}")
+
+
+def bandwidth(value: Any, num_slices: int) -> None:
+    """Require a positive number or one positive number per slice; None stands for the median rule."""
+    if value is None:
+        return
+    shape = jnp.shape(value)
+    if shape not in ((), (num_slices,)):
+        raise ValueError(f"bandwidth must be a number or have shape ({num_slices},), got shape {shape}")
+    if is_concrete(value) and not bool(np.all(np.asarray(value) > 0)):
+        raise ValueError("bandwidth must be positive")
+
+
+def spread(bandwidths: Array) -> None:
+    """Require that the samples differ along every slice: the median rule has found a width."""
+    if is_concrete(bandwidths) and not bool((bandwidths > 0).all()):
+        index = int(jnp.argmin(bandwidths > 0))
+        raise ValueError(
+            f"x does not vary along slice {index}: the median bandwidth is zero. Drop constant columns of x "
+            "or pass a fixed bandwidth"
+        )

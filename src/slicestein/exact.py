@@ -1,0 +1,38 @@
+"""Sums over all pairs of projected samples, in tiles: any kernel, any data, O(N^2) per slice."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from slicestein._tiles import sum_over_rows
+from slicestein.kernels import Kernel
+from slicestein.stein import Projected, pair_kernel, test_function
+
+
+def v_statistic(data: Projected, kernel: Kernel) -> Float[Array, " m"]:
+    """V-statistic of every slice, one slice and one tile of pairs at a time."""
+    count = data.u.shape[1]
+
+    def one_slice(row: Projected) -> Array:
+        row = _full(row)
+        return sum_over_rows(lambda one: pair_kernel(kernel, one, row).sum(), row, num_columns=count)
+
+    return lax.map(one_slice, data) / count**2
+
+
+def witness(data: Projected, kernel: Kernel, at: Float[Array, "m t"]) -> Float[Array, "m t"]:
+    """Mean test function of every slice at points of its line."""
+
+    def one_slice(args: tuple[Projected, Array]) -> Array:
+        row, points = args
+        return sum_over_rows(
+            lambda one: test_function(kernel, one, points), _full(row), num_columns=points.shape[0]
+        )
+
+    return lax.map(one_slice, (data, at)) / data.u.shape[1]
+
+
+def _full(row: Projected) -> Projected:
+    return Projected(row.u, row.a, jnp.broadcast_to(row.c, row.u.shape))

@@ -1,0 +1,167 @@
+r"""Radial kernels :math:`k(x, y) = \kappa(|x - y| / h)`, their derivatives, spectra and bandwidths.
+
+Everything is written for bandwidth one: dividing the inputs by h does the rest, because with
+:math:`u = t / h` the Stein kernel of a slice only sees :math:`u` and :math:`c / h`.
+A kernel gives, as functions of the squared distance :math:`q = d^2`,
+
+.. math:: \kappa(d), \qquad \kappa'(d) / d, \qquad \kappa''(d),
+
+which serve the sliced kernels (d is a number) and the plain KSD (d is a norm) alike.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import ClassVar, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from slicestein import _compiled
+
+# Rows used by the median rule: 500 rows give 124,750 pairs and a bandwidth within about 3% of the full one.
+MEDIAN_ROWS = 500
+
+
+class Spectrum(NamedTuple):
+    r"""Spectral density S of a kernel, :math:`\kappa(d) = \int S(w) \cos(w d) dw`, with decay on both sides."""
+
+    density: Callable[[np.ndarray], np.ndarray]
+    reach: Callable[[float], float]  # tolerance -> distance beyond which the kernel is negligible
+    cutoff: Callable[[float], float]  # tolerance -> frequency beyond which the density is negligible
+
+
+class Kernel(eqx.Module):
+    """A radial kernel with a bandwidth rule; subclasses give the profile.
+
+    Parameters
+    ----------
+    bandwidth
+        ``"median"`` (the median distance between samples, per slice, gradient stopped), a number, or an
+        array (M,) with one bandwidth per slice.
+    scale
+        Factor on the bandwidth: ``RBF(scale=1.5)`` is 1.5 times the median.
+    """
+
+    bandwidth: float | Array | None = eqx.field(
+        default=None, converter=lambda value: None if isinstance(value, str) and value == "median" else value
+    )
+    scale: float = 1.0
+
+    spectrum: ClassVar[Spectrum | None] = None
+
+    def __check_init__(self) -> None:
+        if isinstance(self.bandwidth, str):
+            raise ValueError(f'bandwidth must be "median", a number or an array, got {self.bandwidth!r}')
+
+    @abc.abstractmethod
+    def derivatives(self, q: Array) -> tuple[Array, Array, Array]:
+        r""":math:`\kappa(d), \kappa'(d)/d, \kappa''(d)` at squared distance q, for bandwidth one."""
+
+    @property
+    def unit(self) -> Kernel:
+        """The kernel at bandwidth one: hashable, for kernels without parameters of shape."""
+        return dataclasses.replace(self, bandwidth=None, scale=1.0)
+
+    def widths(self, t: Float[Array, "m n"]) -> Float[Array, " m"]:
+        """Bandwidth of each row of projected samples."""
+        if self.bandwidth is None:
+            return self.scale * median_gap(lax.stop_gradient(t))
+        return jnp.broadcast_to(jnp.asarray(self.bandwidth, t.dtype) * self.scale, t.shape[:1])
+
+
+class RBF(Kernel):
+    r"""Gaussian kernel, :math:`\kappa(d) = \exp(-d^2 / 2)`."""
+
+    spectrum: ClassVar[Spectrum | None] = Spectrum(
+        density=lambda w: np.exp(-0.5 * w**2) / math.sqrt(2 * math.pi),
+        reach=lambda tolerance: math.sqrt(-2 * math.log(tolerance)),
+        cutoff=lambda tolerance: math.sqrt(-2 * math.log(tolerance)),
+    )
+
+    def derivatives(self, q: Array) -> tuple[Array, Array, Array]:
+        k = jnp.exp(-0.5 * q)
+        return k, -k, (q - 1) * k
+
+
+class IMQ(Kernel):
+    r"""Inverse multiquadric, :math:`\kappa(d) = (1 + d^2)^{\beta}`; heavier tails see distant errors."""
+
+    exponent: float = -0.5
+
+    def derivatives(self, q: Array) -> tuple[Array, Array, Array]:
+        base = 1 + q
+        k = base**self.exponent
+        slope = 2 * self.exponent * k / base
+        return k, slope, slope + 2 * (self.exponent - 1) * q * slope / base
+
+
+class Matern(Kernel):
+    r"""Matern kernel of smoothness 3/2 or 5/2.
+
+    .. math::
+        (1 + \sqrt 3 d) e^{-\sqrt 3 d}, \qquad (1 + \sqrt 5 d + 5 d^2 / 3) e^{-\sqrt 5 d}.
+    """
+
+    smoothness: Literal[1.5, 2.5] = eqx.field(default=1.5, static=True)
+
+    def __check_init__(self) -> None:
+        if self.smoothness not in (1.5, 2.5):
+            raise ValueError(f"smoothness must be 1.5 or 2.5, got {self.smoothness!r}")
+
+    def derivatives(self, q: Array) -> tuple[Array, Array, Array]:
+        rate = math.sqrt(2 * self.smoothness)
+        # The derivative of sqrt at zero is infinite; every use below is multiplied by something that vanishes.
+        positive = q > 0
+        v = rate * jnp.where(positive, jnp.sqrt(jnp.where(positive, q, 1)), 0)
+        decay = jnp.exp(-v)
+        if self.smoothness == 1.5:
+            return (1 + v) * decay, -3 * decay, -3 * (1 - v) * decay
+        slope = -(5 / 3) * (1 + v) * decay
+        return (1 + v + v**2 / 3) * decay, slope, slope + (5 / 3) * v**2 * decay
+
+
+def thin(x: Float[Array, "n d"]) -> Float[Array, "k d"]:
+    """At most ``MEDIAN_ROWS`` rows, evenly spread, so that a drift along a chain is seen too."""
+    return x[:: -(-x.shape[0] // MEDIAN_ROWS)]
+
+
+def median_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:
+    r"""Median of :math:`|t_i - t_j|` over i < j for every row; where that is 0 (ties), their mean.
+
+    The two middle values are averaged, as in NumPy. Cost: O(n log n) per row where compiled.
+    """
+    median = _compiled.by_platform(_compiled.median_gap, _sorted_pairs_median, t)
+    return lax.cond(
+        (median > 0).all(), lambda: median, lambda: jnp.where(median > 0, median, _mean_gap(t))
+    )
+
+
+def _mean_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:
+    n = t.shape[1]
+    weights = jnp.arange(1 - n, n, 2, dtype=t.dtype)  # how often a sorted value is added less subtracted
+    return jnp.sort(t, axis=1) @ weights * 2 / (n * (n - 1))
+
+
+def _sorted_pairs_median(t: Float[Array, "m n"]) -> Float[Array, " m"]:
+    i, j = np.triu_indices(t.shape[1], 1)
+    return lax.map(lambda row: jnp.median(jnp.abs(row[i] - row[j])), t)
+
+
+@jax.jit
+def median_distance(x: Float[Array, "n d"]) -> Float[Array, ""]:
+    """Median Euclidean distance between (thinned) samples; their mean where that is 0. Gradient stopped."""
+    x = lax.stop_gradient(thin(x))
+    x = x - x.mean(0)
+    square = jnp.sum(x**2, axis=1)
+    i, j = np.triu_indices(x.shape[0], 1)
+    distances = jnp.sqrt(jnp.maximum(square[:, None] + square - 2 * x @ x.T, 0)[i, j])
+    median = jnp.median(distances)
+    return jnp.where(median > 0, median, distances.mean())

@@ -1,0 +1,64 @@
+"""Slices: pairs of directions (r, g).
+
+A slice looks at the score along r and at the samples along g. The letters are the paper's: r projects the
+score, g the input of the test function (label "eq: SSD").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from slicestein import _checks
+
+
+class Slices(eqx.Module):
+    """M pairs of unit directions; rows are normalised at construction.
+
+    Parameters
+    ----------
+    r
+        Score directions, (M, D).
+    g
+        Input directions, (M, D). With a ``feature_map`` they live in the space of the features.
+
+    Examples
+    --------
+    >>> from slicestein import Slices
+    >>> Slices([[3.0, 4.0]], [[0.0, 2.0]]).g.tolist()
+    [[0.0, 1.0]]
+    """
+
+    r: Float[Array, "m d"]
+    g: Float[Array, "m e"]
+
+    def __init__(self, r: Any, g: Any):
+        self.r = _checks.unit_rows("r", r)
+        self.g = _checks.unit_rows("g", g)
+        if self.r.shape[0] != self.g.shape[0]:
+            raise ValueError(f"r and g must have as many rows, got {self.r.shape[0]} and {self.g.shape[0]}")
+
+    @property
+    def num(self) -> int:
+        """Number of slices, M."""
+        return self.r.shape[0]
+
+    @property
+    def dim(self) -> int:
+        """Dimension of the samples and scores, D."""
+        return self.r.shape[1]
+
+    @classmethod
+    def basis(cls, dim: int) -> Slices:
+        """r = g = the coordinate axes: one slice per coordinate."""
+        return cls(jnp.eye(dim), jnp.eye(dim))
+
+    @classmethod
+    def random(cls, key: Any, num: int, dim: int) -> Slices:
+        """Both directions uniform on the sphere and independent, as in label "eq: SSD"."""
+        r, g = jax.random.normal(_checks.as_key(key), (2, num, dim))
+        return cls(r, g)

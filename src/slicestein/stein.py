@@ -1,0 +1,70 @@
+r"""The sliced Stein operator: the only file that holds its formulas.
+
+For samples x, scores s and slices (r, g), with bandwidth h (labels "eq: SKSD test function",
+"eq: SKSD inner", "eq: Deep kernel SKSD inner"):
+
+.. math::
+    u &= x^\top g / h, \quad a = s^\top r, \quad c = r^\top g / h, \\
+    \xi(x, \cdot) &= a \, \kappa(u - \cdot) + c \, \kappa'(u - \cdot), \\
+    h_{ij} &= a_i a_j \kappa(\tau) + (c_i a_j - c_j a_i) \kappa'(\tau) - c_i c_j \kappa''(\tau),
+    \quad \tau = u_i - u_j.
+
+With a feature map phi, :math:`u = \phi(x)^\top g / h` and
+:math:`c = r^\top (\partial \phi / \partial x) g / h`, one number per sample.
+Arrays are kept with one row per slice, so that all that belongs to a slice lies together in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from slicestein.kernels import Kernel
+from slicestein.slices import Slices
+
+
+class Projected(NamedTuple):
+    """What a slice sees of the data. Fields may carry a leading axis of slices."""
+
+    u: Float[Array, "m n"]
+    a: Float[Array, "m n"]
+    c: Float[Array, "m n"] | Float[Array, "m 1"]
+
+
+def jacobian_term(
+    x: Float[Array, "n d"],
+    slices: Slices,
+    feature_map: Callable[[Float[Array, " d"]], Float[Array, " e"]],
+) -> Float[Array, "m n"]:
+    """:math:`r^T (d phi / d x) g` for every slice and sample: one forward derivative along r each."""
+
+    def along(direction: Array, g: Array) -> Array:
+        return jax.vmap(lambda row: jax.jvp(feature_map, (row,), (direction,))[1] @ g)(x)
+
+    return lax.map(lambda rg: along(*rg), (slices.r.astype(x.dtype), slices.g.astype(x.dtype)))
+
+
+def pair_kernel(kernel: Kernel, one: Projected, other: Projected) -> Array:
+    """h between samples of one slice (label "eq: SKSD inner"); fields broadcast against each other."""
+    tau = one.u - other.u
+    k, k1, k2 = kernel.derivatives(tau**2)
+    slope = k1 * tau
+    return one.a * other.a * k + (one.c * other.a - other.c * one.a) * slope - one.c * other.c * k2
+
+
+def diagonal_mean(kernel: Kernel, data: Projected) -> Float[Array, " m"]:
+    """Mean of h(x, x) per slice: what separates the V- from the U-statistic."""
+    k, _, k2 = kernel.derivatives(jnp.zeros((), data.u.dtype))
+    return k * jnp.mean(data.a**2, axis=-1) - k2 * jnp.mean(data.c**2, axis=-1)
+
+
+def test_function(kernel: Kernel, data: Projected, at: Array) -> Array:
+    """:math:`\\xi` of samples, evaluated at points of the line (label "eq: SKSD test function")."""
+    tau = data.u - at
+    k, k1, _ = kernel.derivatives(tau**2)
+    return data.a * k + data.c * k1 * tau
