@@ -67,9 +67,7 @@ def finite(**arrays: Array) -> None:
     concrete = {name: a for name, a in arrays.items() if is_concrete(a)}
     if not concrete:
         return
-    for (name, array), good in zip(
-        concrete.items(), np.asarray(_all_finite(*concrete.values())), strict=True
-    ):
+    for (name, array), good in zip(concrete.items(), np.asarray(_all_finite(*concrete.values())), strict=True):
         if not good:
             bad = ~np.isfinite(np.asarray(array))
             where = tuple(int(i) for i in np.argwhere(bad)[0])

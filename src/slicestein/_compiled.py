@@ -14,7 +14,7 @@ from jax import lax
 from jaxtyping import Array
 
 try:
-    from slicestein import _trig
+    import slicestein._trig as _trig
 except ImportError:
     AVAILABLE = False
 else:

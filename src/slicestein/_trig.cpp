@@ -404,7 +404,7 @@ double median_gap(std::vector<T>& t) {
     const int64_t aim = step % 2 ? rank + n : rank - n;
     const double share = double(aim - at_low) / double(at_high - at_low);
     const bool inside = step % 6 != 5 && share > 0 && share < 1;
-    const T middle = T(low + (inside ? share : 0.5) * (double(high) - low));
+    const T middle = std::max(T(0), T(low + (inside ? share : 0.5) * (double(high) - low)));
     if (!(middle > low && middle < high)) break;  // ties: nothing left to divide
     const int64_t total = count_within(middle);
     if (total < rank) low = middle, at_low = total;

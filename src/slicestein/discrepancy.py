@@ -1,12 +1,13 @@
 r"""Discrepancies between samples and a model: KSD and sliced KSD, as U- and V-statistics.
 
-.. math::
-    V = \frac1{N^2} \sum_{i,j} h_{ij}, \qquad
-    U = \frac1{N(N-1)} \sum_{i \ne j} h_{ij} = \frac{N V - \frac1N \sum_i h_{ii}}{N - 1}
+$$
+V = \frac1{N^2} \sum_{i,j} h_{ij}, \qquad
+U = \frac1{N(N-1)} \sum_{i \ne j} h_{ij} = \frac{N V - \frac1N \sum_i h_{ii}}{N - 1}
+$$
 
 (labels "eq: KSD", "eq: SKSD", "eq: maxSKSD", "eq: U maxSKSD"). V is a squared norm, so never negative; U is
 unbiased. Two engines give the same numbers: ``exact`` sums over all pairs in tiles, O(N^2 M); ``fourier`` is
-linear in N (:mod:`slicestein.fourier`).
+linear in N (`fourier`).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def sksd(
     x
         Samples, (N, D), any float dtype; the result has the same.
     score
-        :math:`\nabla \log p` at the samples, (N, D), or a function that maps x to it.
+        $\nabla \log p$ at the samples, (N, D), or a function that maps x to it.
     slices
         Directions (r, g).
     kernel
@@ -92,7 +93,7 @@ def sksd(
     """
     _checks.one_of("statistic", statistic, ("u", "v"))
     data = _prepare(x, score, slices, kernel, feature_map)
-    values = _per_slice(data, kernel, statistic=statistic, engine=_choose(engine, kernel, data.count))
+    values = _per_slice(data, kernel, statistic=statistic, engine=_choose(engine, kernel, data.num_samples))
     return values if per_slice else values.sum()
 
 
@@ -108,7 +109,7 @@ def integrated_sksd(
 ) -> Float[Array, ""]:
     r"""SKSD with test directions g uniform on the sphere (label "eq: SKSD").
 
-    .. math:: \sum_{d=1}^D \mathbb E_g [ D^2_{e_d, g} ],
+    $$ \sum_{d=1}^D \mathbb E_g [ D^2_{e_d, g} ], $$
 
     by ``num_directions`` independent draws of g for every coordinate. Unbiased in the draws with fixed
     bandwidths; the discrepancy fades with D, which is why maxSKSD chooses g.
@@ -132,7 +133,7 @@ def witness(
 ) -> Float[Array, "t m"]:
     r"""The optimal test function of each slice, unnormalised, at points of the line.
 
-    .. math:: \phi(t) = \frac1N \sum_i \xi(x_i, t),
+    $$ \phi(t) = \frac1N \sum_i \xi(x_i, t), $$
 
     in units of t (label "eq: SKSD test function"): a kernel-smoothed difference of the projected scores,
     positive where samples should move along r. It is also the force of sliced SVGD
@@ -141,7 +142,7 @@ def witness(
     Parameters
     ----------
     x, score, slices, kernel, engine, feature_map
-        As in :func:`sksd`.
+        As in `sksd`.
     t
         Points on the projected axis: (T,) for all slices, or (T, M).
 
@@ -154,7 +155,7 @@ def witness(
     if points.ndim not in (1, 2) or (points.ndim == 2 and points.shape[1] != slices.num):
         raise ValueError(f"t must have shape (T,) or (T, {slices.num}), got {points.shape}")
     points = jnp.broadcast_to(points.reshape(len(points), -1), (len(points), slices.num))
-    return _witness(data, points, kernel, engine=_choose(engine, kernel, data.count))
+    return _witness(data, points, kernel, engine=_choose(engine, kernel, data.num_samples))
 
 
 def ksd(
@@ -166,14 +167,15 @@ def ksd(
 ) -> Float[Array, ""]:
     r"""Kernelized Stein discrepancy in the full space (label "eq: KSD"), squared.
 
-    .. math::
-        h(x, y) = \kappa \, s(x)^\top s(y) - \frac{\kappa'}{d} (s(x) - s(y))^\top (x - y)
-        - \kappa'' - (D - 1) \frac{\kappa'}{d}, \quad d = |x - y| .
+    $$
+    h(x, y) = \kappa \, s(x)^\top s(y) - \frac{\kappa'}{d} (s(x) - s(y))^\top (x - y)
+    - \kappa'' - (D - 1) \frac{\kappa'}{d}, \quad d = |x - y| .
+    $$
 
     Parameters
     ----------
     x, score, kernel, statistic
-        As in :func:`sksd`; the median bandwidth is the median distance between samples.
+        As in `sksd`; the median bandwidth is the median distance between samples.
 
     Notes
     -----
@@ -215,7 +217,7 @@ class _Problem(NamedTuple):
     jacobian: Float[Array, "m n"] | None  # with a feature map only
 
     @property
-    def count(self) -> int:
+    def num_samples(self) -> int:
         return self.inputs.shape[0]
 
     def per_slice(self, *more: Array) -> tuple[Any, ...]:
@@ -229,9 +231,7 @@ class _Problem(NamedTuple):
         return Projected(scaled @ self.inputs.T, r @ self.s.T, c)
 
 
-def _prepare(
-    x: Any, score: ScoreLike, slices: Slices, kernel: Kernel, feature_map: FeatureMap | None
-) -> _Problem:
+def _prepare(x: Any, score: ScoreLike, slices: Slices, kernel: Kernel, feature_map: FeatureMap | None) -> _Problem:
     x, s = _checks.samples_and_score(x, score)
     if not isinstance(slices, Slices):
         raise ValueError(f"slices must be a Slices(r, g), got {type(slices).__name__}")
@@ -264,7 +264,7 @@ def _widths(kernel: Kernel, inputs: Array, g: Array) -> Float[Array, " m"]:
 
 @functools.partial(jax.jit, static_argnames=("statistic", "engine"))
 def _per_slice(problem: _Problem, kernel: Kernel, *, statistic: str, engine: str) -> Float[Array, " m"]:
-    count = problem.count
+    count = problem.num_samples
 
     def block(rows: tuple[Any, ...]) -> Array:
         data = problem.project(*rows)
@@ -279,10 +279,8 @@ def _per_slice(problem: _Problem, kernel: Kernel, *, statistic: str, engine: str
 
 
 @functools.partial(jax.jit, static_argnames="engine")
-def _witness(
-    problem: _Problem, points: Float[Array, "t m"], kernel: Kernel, *, engine: str
-) -> Float[Array, "t m"]:
-    count, total = problem.count, problem.count + points.shape[0]
+def _witness(problem: _Problem, points: Float[Array, "t m"], kernel: Kernel, *, engine: str) -> Float[Array, "t m"]:
+    count, total = problem.num_samples, problem.num_samples + points.shape[0]
 
     def block(rows: tuple[Any, ...]) -> Array:
         *of_slice, at = rows
@@ -307,13 +305,15 @@ def _ksd(x: Array, s: Array, width: Array, kernel: Kernel, statistic: str) -> Ar
     b = s * width  # scores in the scaled space
     square, score_dot = jnp.sum(y**2, axis=1), jnp.sum(b * y, axis=1)
 
-    def row_sum(row: tuple[Array, Array]) -> Array:
-        yi, bi = row
-        k, k1, k2 = kernel.derivatives(jnp.maximum(square + yi @ yi - 2 * y @ yi, 0))
+    def row_sum(row: tuple[Array, Array, Array]) -> Array:
+        i, yi, bi = row
+        q = jnp.maximum(square + yi @ yi - 2 * y @ yi, 0)
+        q = jnp.where(jnp.arange(count) == i, 0, q)  # not rounding, whose root Matern would see
+        k, k1, k2 = kernel.derivatives(q)
         difference = bi @ yi + score_dot - y @ bi - b @ yi
         return jnp.sum(k * (b @ bi) - k1 * difference - k2 - (dim - 1) * k1)
 
-    v = sum_over_rows(row_sum, (y, b), num_columns=count) / count**2 / width**2
+    v = sum_over_rows(row_sum, (jnp.arange(count), y, b), num_columns=count) / count**2 / width**2
     if statistic == "v":
         return v
     k, k1, k2 = kernel.derivatives(jnp.zeros((), x.dtype))

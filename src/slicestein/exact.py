@@ -27,9 +27,7 @@ def witness(data: Projected, kernel: Kernel, at: Float[Array, "m t"]) -> Float[A
 
     def one_slice(args: tuple[Projected, Array]) -> Array:
         row, points = args
-        return sum_over_rows(
-            lambda one: test_function(kernel, one, points), _full(row), num_columns=points.shape[0]
-        )
+        return sum_over_rows(lambda one: test_function(kernel, one, points), _full(row), num_columns=points.shape[0])
 
     return lax.map(one_slice, (data, at)) / data.u.shape[1]
 

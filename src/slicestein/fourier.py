@@ -1,14 +1,15 @@
 r"""V-statistics in linear time: the trapezoid rule on the spectral density of a one-dimensional kernel.
 
-With frequencies :math:`w_j = j \Delta` and weights :math:`A_j = (2 - [j = 0]) \Delta S(w_j)`, a kernel with a
+With frequencies $w_j = j \Delta$ and weights $A_j = (2 - [j = 0]) \Delta S(w_j)$, a kernel with a
 fast spectrum is a short cosine sum on the range of the data, so the Stein kernel factorises:
 
-.. math::
-    \psi_j(n) = (a_n + i w_j c_n) e^{i w_j u_n}, \qquad V = \sum_j A_j \Big| \frac1N \sum_n \psi_j(n) \Big|^2 .
+$$
+\psi_j(n) = (a_n + i w_j c_n) e^{i w_j u_n}, \qquad V = \sum_j A_j \Big| \frac1N \sum_n \psi_j(n) \Big|^2 .
+$$
 
 The gradient is a trigonometric sum of the same kind, evaluated at the samples: with
-:math:`p(u) = \frac2N \mathrm{Re} \sum_j A_j \bar\psi_j e^{i w_j u}` it is
-:math:`\partial_a V = p(u_n)`, :math:`\partial_c V = p'(u_n)`, :math:`\partial_u V = a_n p'(u_n) + c_n p''(u_n)`
+$p(u) = \frac2N \mathrm{Re} \sum_j A_j \bar\psi_j e^{i w_j u}$ it is
+$\partial_a V = p(u_n)$, $\partial_c V = p'(u_n)$, $\partial_u V = a_n p'(u_n) + c_n p''(u_n)$
 (each over N). Cost: O(N J) per slice, J about 15 to 25; memory O(N).
 
 Data wider than the longest rule: the compiled kernel cuts the line into cells (see ``_trig.cpp``), so that J
@@ -67,15 +68,14 @@ def quadrature(spectrum: Spectrum, tolerance: float, periods: tuple[float, ...])
 def v_statistic(
     u: Float[Array, "m n"], a: Float[Array, "m n"], c: Float[Array, "m _"], kernel: Kernel
 ) -> Float[Array, " m"]:
-    """V-statistic of every slice; the arguments are those of :class:`slicestein.stein.Projected`."""
+    """V-statistic of every slice; the arguments are those of `Projected`."""
     compiled = functools.partial(_compiled.value, **_attributes(u, kernel))
-    portable = lambda *args: _portable(*args, kernel)[0]  # noqa: E731
-    return _compiled.by_platform(compiled, portable, u, a, c)
+    return _compiled.by_platform(compiled, lambda u, a, c: _portable(u, a, c, kernel)[0], u, a, c)
 
 
 def _forward(u: Array, a: Array, c: Array, kernel: Kernel) -> tuple[Array, tuple[Array, Array, Array]]:
-    value, *gradient = value_and_gradient(u, a, c, kernel)
-    return value, tuple(gradient)
+    value, du, da, dc = value_and_gradient(u, a, c, kernel)
+    return value, (du, da, dc)
 
 
 def _backward(kernel: Kernel, gradient: tuple[Array, Array, Array], cotangent: Array) -> Any:

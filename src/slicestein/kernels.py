@@ -1,10 +1,10 @@
-r"""Radial kernels :math:`k(x, y) = \kappa(|x - y| / h)`, their derivatives, spectra and bandwidths.
+r"""Radial kernels $k(x, y) = \kappa(|x - y| / h)$, their derivatives, spectra and bandwidths.
 
 Everything is written for bandwidth one: dividing the inputs by h does the rest, because with
-:math:`u = t / h` the Stein kernel of a slice only sees :math:`u` and :math:`c / h`.
-A kernel gives, as functions of the squared distance :math:`q = d^2`,
+$u = t / h$ the Stein kernel of a slice only sees $u$ and $c / h$.
+A kernel gives, as functions of the squared distance $q = d^2$,
 
-.. math:: \kappa(d), \qquad \kappa'(d) / d, \qquad \kappa''(d),
+$$ \kappa(d), \qquad \kappa'(d) / d, \qquad \kappa''(d), $$
 
 which serve the sliced kernels (d is a number) and the plain KSD (d is a norm) alike.
 """
@@ -15,7 +15,7 @@ import abc
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -31,7 +31,7 @@ MEDIAN_ROWS = 500
 
 
 class Spectrum(NamedTuple):
-    r"""Spectral density S of a kernel, :math:`\kappa(d) = \int S(w) \cos(w d) dw`, with decay on both sides."""
+    r"""Spectral density S of a kernel, $\kappa(d) = \int S(w) \cos(w d) dw$, with decay on both sides."""
 
     density: Callable[[np.ndarray], np.ndarray]
     reach: Callable[[float], float]  # tolerance -> distance beyond which the kernel is negligible
@@ -63,7 +63,7 @@ class Kernel(eqx.Module):
 
     @abc.abstractmethod
     def derivatives(self, q: Array) -> tuple[Array, Array, Array]:
-        r""":math:`\kappa(d), \kappa'(d)/d, \kappa''(d)` at squared distance q, for bandwidth one."""
+        r"""$\kappa(d), \kappa'(d)/d, \kappa''(d)$ at squared distance q, for bandwidth one."""
 
     @property
     def unit(self) -> Kernel:
@@ -78,7 +78,7 @@ class Kernel(eqx.Module):
 
 
 class RBF(Kernel):
-    r"""Gaussian kernel, :math:`\kappa(d) = \exp(-d^2 / 2)`."""
+    r"""Gaussian kernel, $\kappa(d) = \exp(-d^2 / 2)$."""
 
     spectrum: ClassVar[Spectrum | None] = Spectrum(
         density=lambda w: np.exp(-0.5 * w**2) / math.sqrt(2 * math.pi),
@@ -92,7 +92,7 @@ class RBF(Kernel):
 
 
 class IMQ(Kernel):
-    r"""Inverse multiquadric, :math:`\kappa(d) = (1 + d^2)^{\beta}`; heavier tails see distant errors."""
+    r"""Inverse multiquadric, $\kappa(d) = (1 + d^2)^{\beta}$; heavier tails see distant errors."""
 
     exponent: float = -0.5
 
@@ -106,11 +106,10 @@ class IMQ(Kernel):
 class Matern(Kernel):
     r"""Matern kernel of smoothness 3/2 or 5/2.
 
-    .. math::
-        (1 + \sqrt 3 d) e^{-\sqrt 3 d}, \qquad (1 + \sqrt 5 d + 5 d^2 / 3) e^{-\sqrt 5 d}.
+    $$ (1 + \sqrt 3 d) e^{-\sqrt 3 d}, \qquad (1 + \sqrt 5 d + 5 d^2 / 3) e^{-\sqrt 5 d}. $$
     """
 
-    smoothness: Literal[1.5, 2.5] = eqx.field(default=1.5, static=True)
+    smoothness: float = eqx.field(default=1.5, static=True)
 
     def __check_init__(self) -> None:
         if self.smoothness not in (1.5, 2.5):
@@ -134,14 +133,12 @@ def thin(x: Float[Array, "n d"]) -> Float[Array, "k d"]:
 
 
 def median_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:
-    r"""Median of :math:`|t_i - t_j|` over i < j for every row; where that is 0 (ties), their mean.
+    r"""Median of $|t_i - t_j|$ over i < j for every row; where that is 0 (ties), their mean.
 
     The two middle values are averaged, as in NumPy. Cost: O(n log n) per row where compiled.
     """
     median = _compiled.by_platform(_compiled.median_gap, _sorted_pairs_median, t)
-    return lax.cond(
-        (median > 0).all(), lambda: median, lambda: jnp.where(median > 0, median, _mean_gap(t))
-    )
+    return lax.cond((median > 0).all(), lambda: median, lambda: jnp.where(median > 0, median, _mean_gap(t)))
 
 
 def _mean_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:

@@ -1,4 +1,4 @@
-r"""The score of a model, :math:`s_p(x) = \nabla_x \log p(x)`.
+r"""The score of a model, $s_p(x) = \nabla_x \log p(x)$.
 
 Every function of the package takes the score as an (N, D) array or as a batched function (N, D) -> (N, D);
 the normalising constant of the density never matters.

@@ -1,13 +1,14 @@
 r"""The sliced Stein discrepancy itself, without a kernel (labels "eq: SSD", "eq:maxSSD").
 
-Per slice, over test functions with :math:`E_q f^2 \le 1` spanned by a basis :math:`\phi` of the line,
+Per slice, over test functions with $E_q f^2 \le 1$ spanned by a basis $\phi$ of the line,
 
-.. math::
-    \sup_f E_q[a f(t) + c f'(t)] = \sqrt{b^\top C^{-1} b}, \quad
-    b = E_q[a \phi + c \phi'], \quad C = E_q[\phi \phi^\top],
+$$
+\sup_f E_q[a f(t) + c f'(t)] = \sqrt{b^\top C^{-1} b}, \quad
+b = E_q[a \phi + c \phi'], \quad C = E_q[\phi \phi^\top],
+$$
 
-reached by :math:`f \propto f^* = \phi^\top C^{-1} b`: a small linear solve, no adversary. By Stein's identity
-:math:`f^*` is the least-squares fit to :math:`E_q[(s_p - s_q)^\top r \mid x^\top g = t]`, the projected
+reached by $f \propto f^* = \phi^\top C^{-1} b$: a small linear solve, no adversary. By Stein's identity
+$f^*$ is the least-squares fit to $E_q[(s_p - s_q)^\top r \mid x^\top g = t]$, the projected
 difference of the scores.
 """
 
@@ -73,18 +74,18 @@ def ssd(x: Any, score: ScoreLike, slices: Slices, *, num_basis: int = 10) -> SSD
     Parameters
     ----------
     x, score, slices
-        As in :func:`slicestein.sksd`.
+        As in `sksd`.
     num_basis
         Number of splines per slice, at least 4. More resolve finer differences and overfit more: the
         squared value of a slice is too large by about ``num_basis / N`` times the variance of its terms.
 
     Returns
     -------
-    :class:`SSD` with the values and the optimal test functions.
+    `SSD` with the values and the optimal test functions.
 
     Examples
     --------
-    The model is N(0, 1), the samples N(0, 1/4): the score difference is :math:`-t + 4 t = 3 t`.
+    The model is N(0, 1), the samples N(0, 1/4): the score difference is $-t + 4 t = 3 t$.
 
     >>> import numpy as np
     >>> from slicestein import Slices, ssd

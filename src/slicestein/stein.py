@@ -3,14 +3,17 @@ r"""The sliced Stein operator: the only file that holds its formulas.
 For samples x, scores s and slices (r, g), with bandwidth h (labels "eq: SKSD test function",
 "eq: SKSD inner", "eq: Deep kernel SKSD inner"):
 
-.. math::
-    u &= x^\top g / h, \quad a = s^\top r, \quad c = r^\top g / h, \\
-    \xi(x, \cdot) &= a \, \kappa(u - \cdot) + c \, \kappa'(u - \cdot), \\
-    h_{ij} &= a_i a_j \kappa(\tau) + (c_i a_j - c_j a_i) \kappa'(\tau) - c_i c_j \kappa''(\tau),
-    \quad \tau = u_i - u_j.
+$$
+\begin{aligned}
+u &= x^\top g / h, \quad a = s^\top r, \quad c = r^\top g / h, \\
+\xi(x, \cdot) &= a \, \kappa(u - \cdot) + c \, \kappa'(u - \cdot), \\
+h_{ij} &= a_i a_j \kappa(\tau) + (c_i a_j - c_j a_i) \kappa'(\tau) - c_i c_j \kappa''(\tau),
+\quad \tau = u_i - u_j.
+\end{aligned}
+$$
 
-With a feature map phi, :math:`u = \phi(x)^\top g / h` and
-:math:`c = r^\top (\partial \phi / \partial x) g / h`, one number per sample.
+With a feature map phi, $u = \phi(x)^\top g / h$ and
+$c = r^\top (\partial \phi / \partial x) g / h$, one number per sample.
 Arrays are kept with one row per slice, so that all that belongs to a slice lies together in memory.
 """
 
@@ -41,7 +44,7 @@ def jacobian_term(
     slices: Slices,
     feature_map: Callable[[Float[Array, " d"]], Float[Array, " e"]],
 ) -> Float[Array, "m n"]:
-    """:math:`r^T (d phi / d x) g` for every slice and sample: one forward derivative along r each."""
+    """$r^T (d phi / d x) g$ for every slice and sample: one forward derivative along r each."""
 
     def along(direction: Array, g: Array) -> Array:
         return jax.vmap(lambda row: jax.jvp(feature_map, (row,), (direction,))[1] @ g)(x)
@@ -64,7 +67,7 @@ def diagonal_mean(kernel: Kernel, data: Projected) -> Float[Array, " m"]:
 
 
 def test_function(kernel: Kernel, data: Projected, at: Array) -> Array:
-    """:math:`\\xi` of samples, evaluated at points of the line (label "eq: SKSD test function")."""
+    r"""$\xi$ of samples, evaluated at points of the line (label "eq: SKSD test function")."""
     tau = data.u - at
     k, k1, _ = kernel.derivatives(tau**2)
     return data.a * k + data.c * k1 * tau

@@ -1,0 +1,361 @@
+r"""Null distributions: what a discrepancy would be if the samples came from the model.
+
+Under the null, with the Stein kernel h and eigenvalues :math:`c_j` of its integral operator
+(label "eq: Asymptotic maxSKSD q=p"),
+
+.. math:: N U \to \sum_j c_j (Z_j^2 - 1), \qquad N V \to \sum_j c_j Z_j^2, \qquad Z_j \sim N(0, 1).
+
+The bootstrap draws such values without the eigenvalues, as quadratic forms :math:`\sum_{ij} w_i w_j h_ij` in
+random weights (label "eq: Bootstrap samples"). Each kind of weights belongs to one form of the statistic:
+
+=============  =============================================  ==================  =======================
+kind           weights                                        compare with        for
+=============  =============================================  ==================  =======================
+multinomial    counts / N - 1 / N                             U, zero diagonal    independent samples
+rademacher     signs / sqrt(N (N - 1))                        U, zero diagonal    independent samples
+dependent      signs that persist in time, / N                V, diagonal kept    Markov chains
+=============  =============================================  ==================  =======================
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+Kind = Literal["multinomial", "rademacher", "dependent"]
+
+# Form of the statistic that belongs to each kind of bootstrap weights.
+FORMS: dict[str, Literal["u", "v"]] = {"multinomial": "u", "rademacher": "u", "dependent": "v"}
+# Autocorrelations are summed up to this many autocorrelation times (Sokal's window).
+WINDOW = 5.0
+# Constant of `flip_probability`, from simulation: see its docstring.
+FLIP_CONSTANT = 0.5
+
+
+class Outcome(NamedTuple):
+    """A statistic, draws from its null distribution and the p-value."""
+
+    statistic: Float[Array, ""]
+    null_distribution: Float[Array, " b"]
+    pvalue: Float[Array, ""]
+
+
+def pvalue(statistic: Float[Array, ""], null_distribution: Float[Array, " b"]) -> Float[Array, ""]:
+    r""":math:`(1 + \#\{null \ge statistic\}) / (1 + B)`: never 0, and valid at every B."""
+    exceed = jnp.sum(null_distribution >= statistic)
+    return ((1 + exceed) / (1 + null_distribution.shape[0])).astype(null_distribution.dtype)
+
+
+def critical_value(null_distribution: Float[Array, " b"], alpha: float) -> Float[Array, ""]:
+    """The value a statistic must exceed for ``pvalue <= alpha``; infinite if B is too small for any to do so."""
+    num_draws = null_distribution.shape[0]
+    allowed = math.floor(alpha * (num_draws + 1) + 1e-9)  # rank from the top; the sum is one for B = 999
+    if allowed < 1:
+        return jnp.array(jnp.inf, null_distribution.dtype)
+    return jnp.sort(null_distribution)[num_draws - min(allowed, num_draws)]
+
+
+# --- bootstrap ---------------------------------------------------------------------------------
+
+
+def multinomial_weights(key: PRNGKeyArray, num_draws: int, num_samples: int, dtype: Any = float) -> Float[Array, "b n"]:
+    r"""Weights :math:`C_i / N - 1 / N` with C the counts of N draws from N samples (label "eq: Bootstrap samples").
+
+    Given H, draws of the zero-diagonal form have mean :math:`-(N - 1) U / N^2`. Because the weights sum to zero
+    they see the doubly centred matrix only, which makes the test reject too often below N = 50 or so.
+
+    Differs from the paper: the formula there centres counts, not their shares, by 1/N, and then rejects nothing.
+    """
+    index = jax.random.randint(key, (num_draws, num_samples), 0, num_samples)
+    flat = (index + num_samples * jnp.arange(num_draws)[:, None]).ravel()
+    counts = jnp.bincount(flat, length=num_draws * num_samples).reshape(num_draws, num_samples)
+    return (counts.astype(dtype) - 1) / num_samples
+
+
+def rademacher_weights(key: PRNGKeyArray, num_draws: int, num_samples: int, dtype: Any = float) -> Float[Array, "b n"]:
+    r"""Independent signs over :math:`\sqrt{N (N - 1)}`.
+
+    Given H, draws of the zero-diagonal form have mean 0 and variance
+    :math:`2 \sum_{i \ne j} h_{ij}^2 / (N (N - 1))^2`.
+    """
+    signs = jax.random.rademacher(key, (num_draws, num_samples), dtype=dtype)
+    return signs / math.sqrt(num_samples * (num_samples - 1))
+
+
+def dependent_weights(
+    key: PRNGKeyArray,
+    num_draws: int,
+    num_samples: int,
+    flip_probability: float | Float[Array, ""],
+    *,
+    num_chains: int = 1,
+    dtype: Any = float,
+) -> Float[Array, "b n"]:
+    r"""Signs over N that keep their value from one row to the next but for a probability a of flipping.
+
+    The correlation of signs k rows apart is :math:`(1 - 2 a)^k`, so that draws keep the dependence of samples
+    that are close in time. Rows are in order of time, one chain after the other; every chain starts from a sign
+    of its own. Compare with V; a = 1/2 is Rademacher.
+
+    Parameters
+    ----------
+    flip_probability
+        a, in (0, 1/2]: :func:`flip_probability` finds it.
+    num_chains
+        Number of chains of equal length, laid out one after the other.
+    """
+    start_key, flip_key = jax.random.split(key)
+    starts = jax.random.bernoulli(start_key, 0.5, (num_draws, num_chains))
+    shape = (num_draws, num_chains, _chain_length(num_samples, num_chains))
+    flips = jax.random.bernoulli(flip_key, flip_probability, shape)
+    return sign_chains(starts, flips).astype(dtype) / num_samples
+
+
+def sign_chains(starts: Bool[Array, "b c"], flips: Bool[Array, "b c l"]) -> Float[Array, "b n"]:
+    """Signs, -1 where ``starts``, that flip before every row t >= 1 where ``flips``; chains one after the other."""
+    flips = flips.at[:, :, 0].set(starts)
+    return (1.0 - 2.0 * (jnp.cumsum(flips, axis=-1) % 2)).reshape(flips.shape[0], -1)
+
+
+def bootstrap_weights(
+    kind: Kind,
+    key: PRNGKeyArray,
+    num_draws: int,
+    num_samples: int,
+    *,
+    num_chains: int = 1,
+    flip_probability: float | Float[Array, ""] | None = None,
+    dtype: Any = float,
+) -> Float[Array, "b n"]:
+    """Weights of B bootstrap draws: the quadratic form in each row is one value of the null.
+
+    ``FORMS[kind]`` tells the form: for ``"u"`` leave the diagonal out of the quadratic form and compare with
+    U; for ``"v"`` keep it and compare with V.
+
+    Parameters
+    ----------
+    kind
+        ``"multinomial"``, ``"rademacher"`` or ``"dependent"``.
+    num_draws, num_samples
+        B and N.
+    num_chains, flip_probability
+        For ``"dependent"`` only, which needs them: see :func:`dependent_weights`.
+
+    Notes
+    -----
+    Cost: O(B N) time and memory.
+    """
+    if kind == "multinomial":
+        return multinomial_weights(key, num_draws, num_samples, dtype)
+    if kind == "rademacher":
+        return rademacher_weights(key, num_draws, num_samples, dtype)
+    if kind != "dependent":
+        raise ValueError(f"kind must be one of {sorted(FORMS)}, got {kind!r}")
+    if flip_probability is None:
+        raise ValueError('kind="dependent" needs flip_probability: null.flip_probability(x) finds one')
+    return dependent_weights(key, num_draws, num_samples, flip_probability, num_chains=num_chains, dtype=dtype)
+
+
+def quadratic_forms(matrix: Float[Array, "n n"], weights: Float[Array, "b n"]) -> Float[Array, " b"]:
+    r""":math:`w_b^\top H w_b` for every row of weights. Cost: one (B, N) x (N, N) product, O(B N) memory."""
+    return jnp.sum((weights @ matrix) * weights, axis=1)
+
+
+@functools.partial(jax.jit, static_argnames=("kind", "num_draws", "num_chains"))
+def bootstrap_test(
+    h_matrix: Float[Array, "n n"],
+    *,
+    key: PRNGKeyArray,
+    kind: Kind = "rademacher",
+    num_draws: int = 1000,
+    num_chains: int = 1,
+    flip_probability: float | Float[Array, ""] | None = None,
+) -> Outcome:
+    r"""Test of :math:`E[h] = 0` from the matrix of a Stein kernel, with the statistic that the bootstrap asks for.
+
+    Parameters
+    ----------
+    h_matrix
+        Values h(x_i, x_j), (N, N), rows in order of time for ``"dependent"``.
+    kind, num_chains, flip_probability
+        As in :func:`bootstrap_weights`. ``"multinomial"`` and ``"rademacher"`` give the U-statistic and leave
+        the diagonal out of every draw; ``"dependent"`` gives the V-statistic and keeps it.
+    num_draws
+        Number of bootstrap draws B.
+
+    Notes
+    -----
+    Cost: O(B N^2) time as one matrix product, O(N^2 + B N) memory.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> from slicestein.null import bootstrap_test
+    >>> features = 1 + jax.random.normal(jax.random.key(0), (100, 3))
+    >>> bool(bootstrap_test(features @ features.T, key=jax.random.key(1)).pvalue < 0.05)
+    True
+    """
+    count = h_matrix.shape[0]
+    weights = bootstrap_weights(
+        kind,
+        key,
+        num_draws,
+        count,
+        num_chains=num_chains,
+        flip_probability=flip_probability,
+        dtype=h_matrix.dtype,
+    )
+    if FORMS[kind] == "u":
+        h_matrix = _hollow(h_matrix)
+        statistic = jnp.sum(h_matrix) / (count * (count - 1))
+    else:
+        statistic = jnp.mean(h_matrix)
+    draws = quadratic_forms(h_matrix, weights)
+    return Outcome(statistic, draws, pvalue(statistic, draws))
+
+
+# --- dependence along chains -------------------------------------------------------------------
+
+
+@functools.partial(jax.jit, static_argnames="num_chains")
+def autocorrelation_times(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array, " d"]:
+    r"""Integrated autocorrelation time of each column, :math:`\tau = 1 + 2 \sum_{k \ge 1} \rho_k`, at least 1.
+
+    The sum stops at the first lag beyond ``WINDOW`` times the sum so far. Autocorrelations are averaged over
+    chains around the common mean, so that chains that disagree count as slow. Cost: O(N D log N).
+    """
+    length = _chain_length(x.shape[0], num_chains)
+
+    def one_column(column: Array) -> Array:
+        chains = (column - column.mean()).reshape(num_chains, length)
+        power = jnp.abs(jnp.fft.rfft(chains, 2 * length, axis=1)) ** 2  # padded: no wrap-around
+        covariance = jnp.fft.irfft(power, 2 * length, axis=1)[:, :length].mean(0)
+        times = 2 * jnp.cumsum(covariance / jnp.where(covariance[0] > 0, covariance[0], 1)) - 1
+        beyond = jnp.arange(length) >= WINDOW * times
+        return jnp.maximum(jnp.where(beyond.any(), times[jnp.argmax(beyond)], times.max()), 1)
+
+    return lax.map(one_column, x.T)
+
+
+@functools.partial(jax.jit, static_argnames="num_chains")
+def flip_probability(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array, ""]:
+    r"""Flip probability of the dependent bootstrap, from the autocorrelation of the samples.
+
+    .. math::
+        a = \min\Big(\frac12, \; \frac{1}{2} (N \bar\tau^2)^{-1/3} \Big), \qquad
+        \bar\tau = \frac{\sum_d \tau_d^2 (\tau_d - 1 / \tau_d)}{\sum_d \tau_d^2} .
+
+    The bootstrap replaces the variance :math:`\tau` of a mean by :math:`\sum_k (1 - 2a)^{|k|} \rho_k`. For an
+    autoregression this is too small by the fraction :math:`a (\tau - 1 / \tau)`, and it fluctuates by
+    :math:`1 / \sqrt{N a}`; the sum of both squares is least at :math:`a \propto (N \bar\tau^2)^{-1/3}`. Columns
+    are weighted by their part in the variance of the null, :math:`\tau_d^2`, so that one slow parameter among
+    many fast ones counts. Independent samples give a near 1/2.
+
+    The constant was chosen by simulation of plain KSD tests of autoregressions (tests/unit/test_null.py).
+
+    Parameters
+    ----------
+    x
+        Samples in order of time, (N, D), one chain after the other; any other columns that may mix slowly
+        (scores, the log-density) can be put beside them.
+    num_chains
+        Number of chains of equal length.
+    """
+    tau = autocorrelation_times(x, num_chains)
+    slowness = jnp.sum(tau**2 * (tau - 1 / tau)) / jnp.sum(tau**2)
+    return 1 / jnp.maximum(2, jnp.cbrt(x.shape[0] * slowness**2) / FLIP_CONSTANT)
+
+
+def _chain_length(num_samples: int, num_chains: int) -> int:
+    if num_samples % num_chains:
+        raise ValueError(
+            f"num_chains = {num_chains} does not divide the {num_samples} samples: pass chains of equal length, "
+            "one after the other"
+        )
+    return num_samples // num_chains
+
+
+# --- limits ------------------------------------------------------------------------------------
+
+
+@functools.partial(jax.jit, static_argnames="num_draws")
+def eigenvalue_null(h_matrix: Float[Array, "n n"], key: PRNGKeyArray, num_draws: int = 1000) -> Float[Array, " b"]:
+    r"""Draws of U under the null from its weighted chi-square limit (label "eq: Asymptotic maxSKSD q=p").
+
+    .. math:: \frac1N \sum_j c_j (Z_j^2 - 1), \qquad c_j = \lambda_j / (N - 1),
+
+    with :math:`\lambda_j` the eigenvalues of the matrix *without its diagonal and not centred*. Not centred,
+    because a Stein kernel has mean zero under the null in each argument: centring would only remove a part of
+    the sample that belongs there (it is needed for MMD, whose kernel has a mean). Without its diagonal, because
+    :math:`\sum_j c_j^2` then estimates :math:`E h(x, x')^2` without bias; the diagonal would add
+    :math:`E h(x, x)^2 / N`, which is not small when D is large. These are the draws of a wild bootstrap with
+    Gaussian weights in place of signs.
+
+    Notes
+    -----
+    Cost: O(N^3) for the eigenvalues, O(B N) for the draws.
+    """
+    count = h_matrix.shape[0]
+    weights = jnp.linalg.eigvalsh(_hollow(h_matrix)) / (count - 1)
+    z = jax.random.normal(key, (num_draws, count), h_matrix.dtype)
+    return (z**2 - 1) @ weights / count
+
+
+def gaussian_draws(
+    features: Float[Array, "n f"], key: PRNGKeyArray, num_draws: int, *, centred: bool
+) -> Float[Array, "b f"]:
+    r"""Draws of :math:`\sqrt N` times the mean feature under the null: normal, with the features' covariance.
+
+    The covariance is that of the samples (divisor N - 1) if ``centred``, and the second moment if not. It is
+    never formed, nor factorised by eigenvalues: with :math:`R^\top R = F^\top F`, normal rows times R have the
+    covariance :math:`F^\top F`, whatever its rank. R is F itself when it has fewer rows than columns, and comes
+    from a QR decomposition otherwise.
+
+    Notes
+    -----
+    Cost: O((N + B) F min(N, F)).
+    """
+    count = features.shape[0]
+    if centred:
+        features = (features - features.mean(0)) / math.sqrt(count - 1)
+    else:
+        features = features / math.sqrt(count)
+    root = features if count <= features.shape[1] else jnp.linalg.qr(features, mode="r")
+    return jax.random.normal(key, (num_draws, root.shape[0]), features.dtype) @ root
+
+
+def sigma_h(h_matrix: Float[Array, "n n"]) -> Float[Array, ""]:
+    r"""Standard deviation of :math:`\sqrt N U` when samples and model differ.
+
+    .. math:: \sigma_h^2 = 4 \operatorname{Var}_i \Big( \frac1{N - 1} \sum_{j \ne i} h_{ij} \Big)
+
+    Differs from the paper: the factor 4, from the two arguments of h, is missing there.
+    """
+    return 2 * jnp.std(_hollow(h_matrix).sum(1) / (h_matrix.shape[0] - 1), ddof=1)
+
+
+def power_h1(h_matrix: Float[Array, "n n"], threshold: float | Float[Array, ""]) -> Float[Array, ""]:
+    r"""Estimated probability that U of a new sample of this size exceeds a threshold.
+
+    .. math:: \Phi\big( \sqrt N (U - threshold) / \sigma_h \big)
+
+    Parameters
+    ----------
+    h_matrix
+        Stein kernel between samples that differ from the model, (N, N).
+    threshold
+        Critical value of U: :func:`critical_value` of its null.
+    """
+    count = h_matrix.shape[0]
+    u = jnp.sum(_hollow(h_matrix)) / (count * (count - 1))
+    return jax.scipy.stats.norm.cdf(math.sqrt(count) * (u - threshold) / sigma_h(h_matrix))
+
+
+def _hollow(matrix: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    return jnp.fill_diagonal(matrix, 0, inplace=False)

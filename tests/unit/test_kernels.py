@@ -1,0 +1,68 @@
+"""Bandwidth rules and spectra."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import slicestein as ss
+from slicestein import fourier, kernels
+
+median_gap = jax.jit(kernels.median_gap)
+
+
+def all_gaps(t):
+    i, j = np.triu_indices(t.shape[1], 1)
+    return np.abs(t[:, i] - t[:, j])
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    n=st.sampled_from([2, 3, 4, 7, 16, 33]),
+    seed=st.integers(0, 2**31),
+    kind=st.sampled_from(["normal", "cauchy", "integers", "rounded"]),
+)
+def test_median_gap_is_that_of_all_pairs(n, seed, kind):
+    rng = np.random.default_rng(seed)
+    t = {
+        "normal": lambda: rng.standard_normal((3, n)),
+        "cauchy": lambda: rng.standard_cauchy((3, n)),
+        "integers": lambda: rng.integers(0, 4, (3, n)).astype(float),
+        "rounded": lambda: np.round(rng.standard_normal((3, n)), 1),
+    }[kind]()
+    gaps = all_gaps(t)
+    expected = np.where(np.median(gaps, axis=1) > 0, np.median(gaps, axis=1), gaps.mean(1))
+    np.testing.assert_allclose(median_gap(jnp.asarray(t)), expected, rtol=1e-13)
+
+
+def test_portable_median_is_the_compiled_one():
+    t = jnp.asarray(np.random.default_rng(0).standard_normal((4, 500)))
+    np.testing.assert_allclose(median_gap(t), kernels._sorted_pairs_median(t), rtol=1e-14)
+
+
+def test_thinning_keeps_few_rows_from_the_whole_length():
+    kept = kernels.thin(jnp.arange(1234.0)[:, None])[:, 0]
+    assert len(kept) <= kernels.MEDIAN_ROWS
+    assert kept[0] == 0
+    assert kept[-1] > 1200
+    assert kernels.thin(jnp.zeros((500, 2))).shape == (500, 2)
+
+
+def test_the_spectrum_is_that_of_the_kernel():
+    """The trapezoid rule gives the kernel back on the range that it is meant for."""
+    kernel = ss.RBF()
+    rules = fourier.quadrature(kernel.spectrum, 1e-10, fourier.PERIODS + fourier.LONG_PERIODS)
+    for spacing, weights, widest in zip(rules.spacing, rules.weights, rules.widest_range, strict=True):
+        tau = np.linspace(0, widest, 50)
+        w = np.arange(len(weights)) * spacing
+        series = np.cos(np.outer(tau, w)) @ weights
+        np.testing.assert_allclose(series, kernel.derivatives(jnp.asarray(tau**2))[0], atol=2e-10)
+    assert np.all(np.diff(rules.widest_range) > 0)
+
+
+@pytest.mark.parametrize("kernel", [ss.RBF(2.0), ss.RBF(np.array([1.0, 2.0])), ss.IMQ(2.0), ss.Matern()], ids=repr)
+def test_kernels_are_pytrees(kernel):
+    leaves, structure = jax.tree.flatten(kernel)
+    assert jax.tree.unflatten(structure, leaves).derivatives(jnp.asarray(1.0)) == kernel.derivatives(jnp.asarray(1.0))
