@@ -104,7 +104,7 @@ def active_slices(
     >>> import numpy as np
     >>> from slicestein import active_slices
     >>> x = np.random.default_rng(0).standard_normal((200, 10))
-    >>> x[:, 3] *= 0.5
+    >>> x[:, 3] = 0.5 * x[:, 3] + 0.5
     >>> slices = active_slices(x, -x, 1)
     >>> int(abs(slices.r[0]).argmax()), int(abs(slices.g[0]).argmax())
     (3, 3)
@@ -269,25 +269,25 @@ def _top_eigenvectors(slopes: Slopes) -> Float[Array, "m d"]:
     start = jnp.asarray(direction / np.linalg.norm(direction), slopes.r.dtype)
 
     def extend(basis: Array, k: Array) -> tuple[Array, tuple[Array, Array]]:
-        image = slopes.product(basis[k])
-        overlap = jnp.einsum("kmd,md->mk", basis, image)
-        once = image - jnp.einsum("kmd,mk->md", basis, overlap)
-        twice = once - jnp.einsum("kmd,mk->md", basis, jnp.einsum("kmd,md->mk", basis, once))
+        image = slopes.product(basis[:, k])
+        overlap = jnp.einsum("mkd,md->mk", basis, image)
+        once = image - jnp.einsum("mkd,mk->md", basis, overlap)
+        twice = once - jnp.einsum("mkd,mk->md", basis, jnp.einsum("mkd,md->mk", basis, once))
         norm = jnp.linalg.norm(twice, axis=1, keepdims=True)
         # What a second pass mostly removes was rounding: the space is exhausted, and a zero vector says so.
         new = norm > 0.5 * jnp.linalg.norm(once, axis=1, keepdims=True)
         vector = jnp.where(new, twice / jnp.where(new, norm, 1), 0)
-        return basis.at[k + 1].set(vector), (overlap[:, :size], jnp.where(new, norm, 0)[:, 0])
+        return basis.at[:, k + 1].set(vector), (overlap[:, :size], jnp.where(new, norm, 0)[:, 0])
 
     def refine(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         vector, _, restarts = carry
-        basis = jnp.zeros((size + 1, num, dim), vector.dtype).at[0].set(vector)
+        basis = jnp.zeros((num, size + 1, dim), vector.dtype).at[:, 0].set(vector)
         basis, (overlaps, norms) = lax.scan(extend, basis, jnp.arange(size))
         upper = jnp.moveaxis(overlaps, 0, 2)  # (m, j, k), filled where j <= k
         projected = upper + jnp.swapaxes(jnp.triu(upper, 1), 1, 2)
         values, vectors = jnp.linalg.eigh(projected)
         top = vectors[:, :, -1]
-        vector = jnp.einsum("kmd,mk->md", basis[:size], top)
+        vector = jnp.einsum("mkd,mk->md", basis[:, :size], top)
         unconverged = norms[-1] * jnp.abs(top[:, -1]) > TOLERANCE * values[:, -1]
         vector = vector / jnp.linalg.norm(vector, axis=1, keepdims=True)
         return vector, unconverged.any(), restarts + 1

@@ -292,7 +292,7 @@ def _witness(problem: _Problem, points: Float[Array, "t m"], kernel: Kernel, *, 
         c = jnp.broadcast_to(data.c, data.u.shape)
         u, a, c = (jnp.concatenate(p, axis=1) for p in ((data.u, at), (data.a, silent), (c, silent)))
         _, _, da, _ = fourier.value_and_gradient(u, a, c, kernel.unit)
-        return da[:, count:] * total**2 / (2 * count)
+        return da[:, count:] * (total**2 / (2 * count))
 
     rows = problem.per_slice((points / problem.widths).T)
     return map_in_blocks(block, rows, bytes_per_row=6 * total * problem.s.dtype.itemsize).T
@@ -313,7 +313,7 @@ def _ksd(x: Array, s: Array, width: Array, kernel: Kernel, statistic: str) -> Ar
         difference = bi @ yi + score_dot - y @ bi - b @ yi
         return jnp.sum(k * (b @ bi) - k1 * difference - k2 - (dim - 1) * k1)
 
-    v = sum_over_rows(row_sum, (jnp.arange(count), y, b), num_columns=count) / count**2 / width**2
+    v = sum_over_rows(row_sum, (jnp.arange(count), y, b), num_columns=count) / float(count) ** 2 / width**2
     if statistic == "v":
         return v
     k, k1, k2 = kernel.derivatives(jnp.zeros((), x.dtype))

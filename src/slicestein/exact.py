@@ -19,7 +19,7 @@ def v_statistic(data: Projected, kernel: Kernel) -> Float[Array, " m"]:
         row = _full(row)
         return sum_over_rows(lambda one: pair_kernel(kernel, one, row).sum(), row, num_columns=count)
 
-    return lax.map(one_slice, data) / count**2
+    return lax.map(one_slice, data) / float(count) ** 2
 
 
 def witness(data: Projected, kernel: Kernel, at: Float[Array, "m t"]) -> Float[Array, "m t"]:

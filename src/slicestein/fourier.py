@@ -143,7 +143,7 @@ def _one_rule(rules: Rules, u: Array, a: Array, c: Array) -> tuple[Array, Array,
     empty = jnp.zeros_like(weights)
     _, real, imag = lax.fori_loop(0, length, add_sums, (start, empty, empty))
     count = u.shape[1]
-    value = jnp.sum(weights * (real**2 + imag**2), axis=(0, 2)) / count**2
+    value = jnp.sum(weights * (real**2 + imag**2), axis=(0, 2)) / float(count) ** 2
 
     def add_terms(j: Array, carry: Any) -> Any:
         (cos, sin), p0, p1, p2 = carry
@@ -154,6 +154,6 @@ def _one_rule(rules: Rules, u: Array, a: Array, c: Array) -> tuple[Array, Array,
 
     zero = jnp.zeros_like(u)
     _, p0, p1, p2 = lax.fori_loop(0, length, add_terms, (start, zero, zero, zero))
-    scale = 2 / count**2
+    scale = 2 / float(count) ** 2
     dc = p1 if c.shape == u.shape else p1.sum(1, keepdims=True)
     return value, scale * (a * p1 + c * p2), scale * p0, scale * dc

@@ -34,8 +34,9 @@ Kind = Literal["multinomial", "rademacher", "dependent"]
 FORMS: dict[str, Literal["u", "v"]] = {"multinomial": "u", "rademacher": "u", "dependent": "v"}
 # Autocorrelations are summed up to this many autocorrelation times (Sokal's window).
 WINDOW = 5.0
-# Constant of `flip_probability`, from simulation: see its docstring.
-FLIP_CONSTANT = 0.5
+# Constants of `flip_probability`: see its docstring.
+FLIP_CONSTANT = 0.7
+EXPECTED_FLIPS = 5.0
 
 
 class Outcome(NamedTuple):
@@ -248,28 +249,38 @@ def flip_probability(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array
     r"""Flip probability of the dependent bootstrap, from the autocorrelation of the samples.
 
     .. math::
-        a = \min\Big(\frac12, \; \frac{1}{2} (N \bar\tau^2)^{-1/3} \Big), \qquad
-        \bar\tau = \frac{\sum_d \tau_d^2 (\tau_d - 1 / \tau_d)}{\sum_d \tau_d^2} .
+        a = \min\Big(\frac12, \; c \, \big(N (1 + K) \bar\tau^2\big)^{-1/3} \Big), \qquad
+        \bar\tau = \frac{\sum_d \tau_d^2 (\tau_d - 1 / \tau_d)}{\sum_d \tau_d^2}, \quad
+        K = \frac{(\sum_d \tau_d)^2}{\sum_d \tau_d^2} .
 
     The bootstrap replaces the variance :math:`\tau` of a mean by :math:`\sum_k (1 - 2a)^{|k|} \rho_k`. For an
-    autoregression this is too small by the fraction :math:`a (\tau - 1 / \tau)`, and it fluctuates by
-    :math:`1 / \sqrt{N a}`; the sum of both squares is least at :math:`a \propto (N \bar\tau^2)^{-1/3}`. Columns
-    are weighted by their part in the variance of the null, :math:`\tau_d^2`, so that one slow parameter among
-    many fast ones counts. Independent samples give a near 1/2.
+    autoregression this is too small by the fraction :math:`a (\tau - 1 / \tau)`, which shifts the null by
+    :math:`\sqrt{K / 2}` times as many of its standard deviations if K directions add up; and it fluctuates by
+    about :math:`1 / \sqrt{N a}`. The sum of both squares is least at a multiple c of
+    :math:`(N K \bar\tau^2)^{-1/3}`. Columns are weighted by their part in the variance of the null,
+    :math:`\tau_d^2`, so that one slow parameter among many fast ones counts; the 1 beside K stands for what the
+    kernel sees beyond the columns. The value is kept large enough that the signs of a draw are all equal, and the
+    draw equal to the statistic, with a probability below :math:`e^{-5}`.
 
-    The constant was chosen by simulation of plain KSD tests of autoregressions (tests/unit/test_null.py).
+    The constant c = 0.7 comes from simulated KSD tests of autoregressions with coefficients 0 to 0.95, 1 to 100
+    dimensions and 1 or 4 chains; tests/unit/test_null.py repeats a part of them.
 
     Parameters
     ----------
     x
-        Samples in order of time, (N, D), one chain after the other; any other columns that may mix slowly
+        Samples in order of time, (N, D), one chain after the other; other columns that may mix slowly
         (scores, the log-density) can be put beside them.
     num_chains
         Number of chains of equal length.
     """
+    count = x.shape[0]
     tau = autocorrelation_times(x, num_chains)
-    slowness = jnp.sum(tau**2 * (tau - 1 / tau)) / jnp.sum(tau**2)
-    return 1 / jnp.maximum(2, jnp.cbrt(x.shape[0] * slowness**2) / FLIP_CONSTANT)
+    square = jnp.sum(tau**2)
+    slowness = jnp.sum(tau**2 * (tau - 1 / tau)) / square
+    directions = jnp.sum(tau) ** 2 / square
+    least = max(EXPECTED_FLIPS - (num_chains - 1) * math.log(2), 0) / count
+    balanced = FLIP_CONSTANT / jnp.cbrt(count * (1 + directions) * slowness**2)
+    return jnp.clip(balanced, least, 0.5)
 
 
 def _chain_length(num_samples: int, num_chains: int) -> int:

@@ -97,7 +97,7 @@ class GaussBernoulliRBM(eqx.Module):
 
     def gibbs_step(self, key: Any, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """One sweep of block Gibbs, h given x and then x given h, of every chain (row). Cost: O(N D H)."""
-        return self._sweep(_checks.as_key(key), x)
+        return _sweep(self, _checks.as_key(key), x)
 
     def sample(
         self,
@@ -156,12 +156,14 @@ class GaussBernoulliRBM(eqx.Module):
     def _field(self, x: Float[Array, "*n d"]) -> Float[Array, "*n h"]:
         return 0.5 * x @ self.B + self.c
 
-    def _sweep(self, key: Array, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        hidden_key, visible_key = jax.random.split(key)
-        up = jax.random.bernoulli(hidden_key, self.hidden_probability(x))
-        return self.visible_mean(2 * up - 1) + jax.random.normal(visible_key, x.shape, self.B.dtype)
+
+@jax.jit
+def _sweep(model: GaussBernoulliRBM, key: Array, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    hidden_key, visible_key = jax.random.split(key)
+    up = jax.random.bernoulli(hidden_key, model.hidden_probability(x))
+    return model.visible_mean(2 * up - 1) + jax.random.normal(visible_key, x.shape, model.B.dtype)
 
 
 @jax.jit
 def _run(model: GaussBernoulliRBM, key: Array, x: Float[Array, "n d"], num_steps: int) -> Float[Array, "n d"]:
-    return lax.fori_loop(0, num_steps, lambda i, x: model._sweep(jax.random.fold_in(key, i), x), x)
+    return lax.fori_loop(0, num_steps, lambda i, x: _sweep(model, jax.random.fold_in(key, i), x), x)

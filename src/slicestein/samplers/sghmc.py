@@ -95,8 +95,7 @@ class SGHMC(eqx.Module):
 
     def step(self, key: Any, state: State) -> State:
         """One step of all chains: one call of ``score_fn``."""
-        x = state.position
-        return self.advance(state, jax.random.normal(_checks.as_key(key), x.shape, x.dtype))
+        return _step(self, _checks.as_key(key), state)
 
     def sample(
         self, key: Any, position: Any, num_draws: int, *, burn_in: int = 0, thin: int = 1
@@ -128,11 +127,17 @@ class SGHMC(eqx.Module):
 
 
 @eqx.filter_jit
+def _step(sampler: SGHMC, key: Array, state: State) -> State:
+    x = state.position
+    return sampler.advance(state, jax.random.normal(key, x.shape, x.dtype))
+
+
+@eqx.filter_jit
 def _run(sampler: SGHMC, key: Array, state: State, num_draws: int, lengths: Array) -> Float[Array, "k n d"]:
     burn_in, thin = lengths
 
     def move(state: State, key: Array, num_steps: Array) -> State:
-        return lax.fori_loop(0, num_steps, lambda i, s: sampler.step(jax.random.fold_in(key, i), s), state)
+        return lax.fori_loop(0, num_steps, lambda i, s: _step(sampler, jax.random.fold_in(key, i), s), state)
 
     def draw(state: State, key: Array) -> tuple[State, Array]:
         state = move(state, key, thin)

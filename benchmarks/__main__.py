@@ -1,0 +1,63 @@
+"""`python -m benchmarks`: accuracy, time and memory of the engines, as a table and as JSON lines.
+
+Every case runs in a process of its own, so that peak memory is that of the case alone, and times the bare
+matrix product ``x @ g.T`` beside it, so that ratios are of one run. `benchmarks/results/core.jsonl` holds a
+line per case, `core.md` the tables and the claims that the documentation quotes.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import claims
+
+RESULTS = Path(__file__).parent / "results"
+LIMIT = {"dense": 5_000, "exact": 20_000, "fourier": 1_000_000}  # samples; beyond, a case takes minutes
+
+
+def speed_cases(quick: bool):
+    sizes = [(200, 10), (800, 100), (5_000, 50)] if quick else None
+    grid = sizes or [(n, d) for n in (200, 800, 5_000, 20_000, 100_000, 1_000_000) for d in (10, 100, 200)]
+    for n, d in grid:
+        for method, limit in LIMIT.items():
+            for derivative in (False, True):
+                pair_cost = n * n * d if method != "fourier" else 0
+                if n > limit or pair_cost > 3e9 or n * d > 1e8 or (n * d == 1e8 and derivative):
+                    continue
+                yield {"case": "speed", "method": method, "n": n, "d": d, "derivative": derivative}
+
+
+def all_cases(quick: bool):
+    yield from speed_cases(quick)
+    for data in ("gaussian", "laplace", "t5", "bimodal", "duplicated", "outlier"):
+        for d in (1, 10, 100):
+            for dtype in ("float64", "float32"):
+                yield {"case": "accuracy", "data": data, "n": 1_000, "d": d, "dtype": dtype}
+    yield {"case": "tails", "n": 20_000 if quick else 100_000, "d": 10}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, nothing stored")
+    quick = parser.parse_args().quick
+    rows = []
+    for case in all_cases(quick):
+        run = subprocess.run(
+            [sys.executable, "-m", "benchmarks.case", json.dumps(case)], capture_output=True, text=True, check=False
+        )
+        if run.returncode:
+            sys.exit(f"{case} failed:\n{run.stderr}")
+        rows.append(json.loads(run.stdout))
+        print(claims.describe(rows[-1]), flush=True)
+    report = claims.report(rows)
+    print("\n" + report)
+    if not quick:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "core.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (RESULTS / "core.md").write_text(report)
+
+
+if __name__ == "__main__":
+    main()

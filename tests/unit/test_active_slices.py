@@ -1,0 +1,239 @@
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from slicestein import IMQ, RBF, _tiles
+from slicestein.active_slices import (
+    KRYLOV_SIZE,
+    RIDGE,
+    Slopes,
+    _leading_directions,
+    active_slices,
+    smoothed_difference,
+    stein_gradient,
+)
+
+# Input A of the reference: 20 samples of N(0, I) against N(m, diag(v)).
+X = np.random.default_rng(12345).standard_normal((20, 3))
+M, V = np.array([0.1, -0.2, 0.3]), np.array([1.0, 1.5, 0.5])
+S = -(X - M) / V
+MED2 = 4.748454400
+H = np.sqrt(MED2)
+
+
+def smoothed(y, x, s, h):
+    """The definition of the smoothed difference at one point, by automatic differentiation of the kernel."""
+
+    def kernel(a):
+        return jnp.exp(-jnp.sum((a - y) ** 2) / (2 * h**2))
+
+    return jnp.mean(jax.vmap(lambda xi, si: si * kernel(xi) + jax.grad(kernel)(xi))(x, s), axis=0)
+
+
+def extended_stein(y, x, shat, h):
+    """The score estimate at one point, from (K + eta I) shat = -<grad, K> solved for the row of y."""
+
+    def kernel(a):
+        return jnp.exp(-jnp.sum((a - y) ** 2) / (2 * h**2))
+
+    return -jnp.sum(jax.vmap(lambda xi, si: si * kernel(xi) + jax.grad(kernel)(xi))(x, shat), axis=0) / RIDGE
+
+
+def jacobians(function, *arguments):
+    """Jacobian of a function of one point at every sample, (n, output, input)."""
+    return np.asarray(
+        jax.jit(jax.vmap(jax.jacfwd(function), (0,) + (None,) * len(arguments)))(arguments[0], *arguments)
+    )
+
+
+slopes_of = jax.jit(Slopes.of)
+
+
+def matrices(slopes):
+    """H_r of every slice, as arrays."""
+    num, dim = slopes.r.shape
+    product = jax.jit(Slopes.product)
+    columns = [product(slopes, jnp.tile(e, (num, 1))) for e in np.eye(dim)]
+    return np.stack(columns, axis=2)
+
+
+def assert_same_lines(actual, expected, **tolerance):
+    """Unit rows, equal up to sign."""
+    cosines = np.abs(np.sum(np.asarray(actual) * np.asarray(expected), axis=1))
+    np.testing.assert_allclose(cosines, 1, **tolerance)
+
+
+def test_score_directions_of_the_reference():
+    f = np.asarray(smoothed_difference(X, S, 2 * H))
+    np.testing.assert_allclose(
+        np.linalg.eigvalsh(f.T @ f / 20)[::-1], [0.7684913638, 0.001903049482, 0.0002932161513], rtol=1e-8
+    )
+    slices = active_slices(X, S, 3, kernel=RBF(H))
+    np.testing.assert_allclose(np.abs(slices.r[0]), [0.3705000095, 0.4393732699, 0.8183403159], rtol=1e-8)
+    np.testing.assert_allclose(slices.r @ slices.r.T, np.eye(3), atol=1e-12)
+
+
+def test_input_directions_of_the_reference():
+    active = active_slices(X, S, 3, kernel=RBF(H))
+    np.testing.assert_allclose(np.abs(active.g[0]), [0.06654592975, 0.2483904830, 0.9663714644], rtol=1e-8)
+    basis = active_slices(X, S, 3, kernel=RBF(H), basis_r=True)
+    np.testing.assert_array_equal(basis.r, np.eye(3))
+    np.testing.assert_allclose(np.abs(basis.g[0]), [0.5246448493, 0.6224385404, 0.5807908794], rtol=1e-8)
+
+    r = np.stack([[1.0, 0, 0], active.r[0], [0, 1.0, 0]])
+    eigenvalues = np.linalg.eigvalsh(matrices(slopes_of(X, S, H, r)))[:, ::-1]
+    np.testing.assert_allclose(eigenvalues[0], [0.001664074251, 0.0008667823461, 0.0007317735140], rtol=1e-8)
+    np.testing.assert_allclose(eigenvalues[1], [0.02296289865, 0.01121380602, 0.007931473178], rtol=1e-8)
+
+
+def test_exact_difference_of_the_reference():
+    f = S + X  # q = N(0, I)
+    r = np.asarray(_leading_directions(jnp.asarray(f), 3))
+    np.testing.assert_allclose(
+        np.sum((f @ r.T) ** 2, axis=0) / 20, [1.651962715, 0.08030773905, 0.006908185690], rtol=1e-9
+    )
+
+
+def test_stein_gradient_of_the_reference():
+    shat = stein_gradient(X, H)
+    np.testing.assert_allclose(shat[0], [0.8226333485, -2.376083930, 0.1309657479], rtol=1e-8)
+    # The extension to other points passes through the estimates at the samples.
+    extended = jax.jit(jax.vmap(extended_stein, (0, None, None, None)))(X, X, shat, H)
+    np.testing.assert_allclose(extended, shat, rtol=1e-9, atol=1e-10)
+
+
+def test_default_bandwidth_is_the_median_distance():
+    # The square of the median differs from the median of the squares in the seventh digit.
+    default, explicit = active_slices(X, S, 3), active_slices(X, S, 3, kernel=RBF(H))
+    np.testing.assert_allclose(default.g, explicit.g, atol=1e-5)
+    np.testing.assert_allclose(active_slices(X, S, 3, kernel=RBF(0.5 * H, scale=2.0)).g, explicit.g, atol=1e-12)
+    assert not np.allclose(active_slices(X, S, 3, kernel=RBF(0.5 * H)).g, explicit.g, atol=1e-3)
+
+
+def test_slopes_are_the_jacobian_of_the_smoothed_difference():
+    rng = np.random.default_rng(1)
+    x, s = X + 3.0, S
+    r, v = rng.standard_normal((2, 3, 3))
+    w = rng.standard_normal((3, 20))
+    dense = np.einsum("nij,mi->mnj", jacobians(smoothed, x, s, 1.7), r)
+    slopes = slopes_of(x, s, 1.7, r)
+    along, back = jax.jit(lambda z, v, w: (z.along(v), z.back(w)))(slopes, v, w)
+    np.testing.assert_allclose(along, np.einsum("mnj,mj->mn", dense, v), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(back, np.einsum("mnj,mn->mj", dense, w), rtol=1e-10, atol=1e-12)
+    values = jax.jit(jax.vmap(smoothed, (0, None, None, None)))(x, x, s, 1.7)
+    np.testing.assert_allclose(smoothed_difference(x, s, 1.7), values, rtol=1e-11)
+
+
+def test_stein_estimator_follows_the_fitted_function():
+    def score(x):  # not linear, so that its Jacobian differs from sample to sample
+        return -jnp.tanh(x @ jnp.array([[1.0, 0.5, 0], [0.2, 2.0, 0], [0, -0.3, 1.0]])) - x / V
+
+    slices = active_slices(X, score, 3, kernel=RBF(H), estimator="stein")
+    shat = np.asarray(stein_gradient(X, H))
+    f = np.asarray(score(X)) - shat
+    q_vectors = np.linalg.eigh(f.T @ f)[1][:, ::-1]
+    assert_same_lines(slices.r, q_vectors.T, rtol=1e-9)
+
+    jacobian = jacobians(lambda y, *_: score(y[None])[0], X) - jacobians(extended_stein, X, shat, H)
+    for r, g in zip(slices.r, slices.g, strict=True):
+        gradients = np.einsum("nij,i->nj", jacobian, r)
+        assert_same_lines(g[None], np.linalg.eigh(gradients.T @ gradients)[1][:, -1:].T, rtol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Fewer samples than dimensions, and three slices at a time: the paths that large problems take."""
+    x = np.random.default_rng(5).laplace(size=(30, 40))
+    block_sizes = []
+
+    def spy(x, s, h, r, *rest, of=Slopes.of):
+        block_sizes.append(len(r))
+        return of(x, s, h, r, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_tiles, "BLOCK_BYTES", 3 * 8 * (8 * 30 + 3 * KRYLOV_SIZE * 40))
+        patch.setattr(Slopes, "of", spy)
+        slices = active_slices(x, -x, 20, kernel=RBF(8.0))
+    assert max(block_sizes) == 3
+    return x, -x, slices
+
+
+def test_lanczos_in_blocks_of_slices_finds_the_top_eigenvectors(wide):
+    x, s, slices = wide
+    h = matrices(slopes_of(x, s, 8.0, slices.r))
+    g = np.asarray(slices.g)
+    top = np.linalg.eigvalsh(h)[:, -1]
+    image = np.einsum("mij,mj->mi", h, g)
+    quotient = np.sum(g * image, axis=1)
+    # A residual of 1e-4 of the eigenvalue leaves an error of its square, over the relative gap, in the quotient.
+    assert np.all(np.linalg.norm(image - quotient[:, None] * g, axis=1) < 1.01e-4 * top)
+    np.testing.assert_allclose(quotient, top, rtol=1e-6)
+
+
+def test_small_gram_matrix_gives_the_directions_of_the_large_one(wide):
+    x, _, _ = wide
+    assert_same_lines(_leading_directions(jnp.asarray(x), 10), np.linalg.svd(x)[2][:10], rtol=1e-10)
+    low_rank = jnp.asarray(x[:, :2] @ x[:2])  # rank two: the rest is arbitrary, but still orthonormal
+    for num in (10, 40):
+        rows = np.asarray(_leading_directions(low_rank, num))
+        np.testing.assert_allclose(rows @ rows.T, np.eye(num), atol=1e-10)
+
+
+def test_rotating_the_problem_rotates_the_directions():
+    rotation = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
+    before, after = active_slices(X, S, 3), active_slices(X @ rotation, S @ rotation, 3)
+    assert_same_lines(after.r, before.r @ rotation, rtol=1e-10)
+    assert_same_lines(after.g, before.g @ rotation, rtol=1e-7)
+
+
+@pytest.mark.parametrize(("estimator", "basis_r"), [("kernel", False), ("stein", True)])
+def test_the_coordinate_that_differs_is_found(estimator, basis_r):
+    x = np.random.default_rng(3).standard_normal((200, 10))
+    x[:, 6] = 0.5 * x[:, 6] + 0.5
+    slices = active_slices(x, jnp.negative, 1, basis_r=basis_r, estimator=estimator)
+    assert abs(slices.r[0, 6]) > 0.9
+    assert abs(slices.g[0, 6]) > 0.9
+
+
+def test_many_samples_are_thinned_evenly(monkeypatch):
+    monkeypatch.setattr(sys.modules["slicestein.active_slices"], "ACTIVE_ROWS", 20)
+    many = np.random.default_rng(4).standard_normal((58, 3))
+    many[::3] = X
+    scores = np.zeros_like(many)
+    scores[::3] = S
+    np.testing.assert_array_equal(active_slices(many, scores, 3).g, active_slices(X, S, 3).g)
+
+
+def test_gradients_do_not_flow_into_the_samples():
+    slope = jax.grad(lambda x: jnp.sum(active_slices(x, S, 3).g))(jnp.asarray(X))
+    np.testing.assert_array_equal(slope, 0)
+
+
+def test_under_jit_and_in_single_precision():
+    single = jax.jit(lambda x, s, h: active_slices(x, s, 3, kernel=RBF(h)))(np.float32(X), np.float32(S), H)
+    assert single.r.dtype == single.g.dtype == np.float32
+    double = active_slices(X, S, 3, kernel=RBF(H))
+    assert_same_lines(single.r, double.r, rtol=1e-4)
+    assert_same_lines(single.g, double.g, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((X, S, 0), {}, "num_slices must lie between 1 and D = 3, got 0"),
+        ((X, S, 4), {}, "num_slices must lie between 1 and D = 3, got 4"),
+        ((X, S[:, :2], 1), {}, "score must have the shape of x"),
+        ((X, S, 1), {"estimator": "exact"}, "estimator must be one of"),
+        ((X, S, 1), {"estimator": "stein"}, "pass score as a function"),
+        ((X, S, 1), {"kernel": IMQ()}, "kernel must be RBF"),
+        ((X, S, 1), {"kernel": RBF(np.ones(3))}, "bandwidth must be a number"),
+        ((X, S, 1), {"kernel": RBF(-1.0)}, "bandwidth must be positive"),
+        ((np.ones((5, 3)), np.ones((5, 3)), 1), {}, "does not vary"),
+    ],
+)
+def test_messages(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        active_slices(*arguments, **options)
