@@ -5,7 +5,10 @@ Samples and the score of an unnormalised model in; a number, a test, or better p
 
 from importlib.metadata import version as _version
 
+from slicestein.active_slices import active_slices
 from slicestein.discrepancy import integrated_sksd, ksd, sksd, witness
+from slicestein.fit_slices import SliceFit, fit_slices
+from slicestein.gof import GofResult, gof_test
 from slicestein.kernels import IMQ, RBF, Matern
 from slicestein.score import score_from
 from slicestein.slices import Slices
@@ -17,8 +20,13 @@ __all__ = [
     "IMQ",
     "RBF",
     "SSD",
+    "GofResult",
     "Matern",
+    "SliceFit",
     "Slices",
+    "active_slices",
+    "fit_slices",
+    "gof_test",
     "integrated_sksd",
     "ksd",
     "score_from",

@@ -7,24 +7,27 @@ With :math:`f = s_p - s_q`, the difference of the scores of the model and of the
     g_r &: \text{top eigenvector of } H_r = \mathbb E_q [\nabla f_r \nabla f_r^\top], \quad f_r = r^\top f .
 
 f is not known and is estimated from the samples with a Gaussian kernel k of bandwidth h, either smoothed
-(``"kernel"``: the witness function of the KSD, an estimate of :math:`\mathbb E_q [k(x, \cdot) f(x)]`) or as such
-(``"stein"``: the Stein gradient estimator of :math:`s_q` of Li and Turner 2018),
+(``"kernel"``: the witness function of the KSD, an estimate of :math:`\mathbb E_q [k(x, \cdot) f(x)]`),
+
+.. math:: \hat f(y) = \frac1n \sum_i k(x_i, y) \left[ s_i - (x_i - y) / h^2 \right],
+
+or as such (``"stein"``: the Stein gradient estimator of Li and Turner 2018),
 
 .. math::
-    \hat f(y) &= \frac1n \sum_i k(x_i, y) \left[ s_i - (x_i - y) / h^2 \right], \\
-    \hat f(y) &= s_p(y) - \hat s_q(y), \quad
-    \hat s_q(y) = - \frac1\eta \sum_j k(x_j, y) \left[ \hat s_j - (x_j - y) / h^2 \right],
+    \hat s_q(y) = - \frac1\eta \sum_i k(x_i, y) \left[ \hat s_i - (x_i - y) / h^2 \right], \quad
+    \hat s = - (K + \eta I)^{-1} \langle \nabla, K \rangle,
 
-where :math:`\hat s = - (K + \eta I)^{-1} \langle \nabla, K \rangle` makes :math:`\hat s_q(x_j) = \hat s_j`. Up to a
-factor :math:`- n / \eta` the second is the first with :math:`\hat s` in place of s: one formula serves both.
+which passes through :math:`\hat s_i` at :math:`x_i`. The score of the model is extended from its values at the samples
+by the same ridge regression, :math:`\hat s_p(y) = \sum_i k(x_i, y) c_i`, :math:`c = (K + \eta I)^{-1} s`. Then
+:math:`\hat f = \hat s_p - \hat s_q` is the first formula with :math:`\hat s + \eta c` in place of s, times
+:math:`n / \eta`: one implementation serves both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import Any, Literal, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg
@@ -79,8 +82,8 @@ def active_slices(
         Take coordinate axes for r, in their order, instead of eigenvectors; where ``num_slices`` is less than D,
         those with the largest :math:`Q_{dd}`.
     estimator
-        ``"kernel"`` or ``"stein"``. The latter needs a JAX function as ``score``, because it takes
-        derivatives of it, one per slice.
+        ``"kernel"`` or ``"stein"``. The former smooths over the full space: in tens of dimensions it sees
+        differences of mean and scale, and little of shape. The latter sees shape too, with more noise.
 
     Returns
     -------
@@ -92,12 +95,13 @@ def active_slices(
     exceeds N the last r are arbitrary.
 
     Cost: O(N^2 D + min(N, D)^3) for r, then 10 to 30 (at most 100) products with every :math:`H_r`, O(M (N^2 + N D))
-    each, by Lanczos: no :math:`H_r` is formed, which would cost O(M (N^2 D + N D^2)). Memory O(N^2 + M (N + D));
-    with ``"stein"`` O(N^2 + M N D), and time O(N^3) more. Blocks of slices keep the part with M below 640 MB.
+    each, by Lanczos: no :math:`H_r` is formed, which would cost O(M (N^2 D + N D^2)). ``"stein"`` adds O(N^3).
+    Memory O(N^2 + M (N + D)); blocks of slices keep the part with M below 640 MB.
 
-    Differs from the paper: with ``"stein"`` the gradient of :math:`f_r` is that of the fitted function,
-    all samples held fixed. The authors' code differentiates the sum of all estimates by the place of
-    a sample, which moves all of them, and passes a length where the kernel expects its square.
+    Differs from the paper: with ``"stein"`` the gradient of :math:`f_r` is that of the fitted function, all samples
+    held fixed, and the score of the model is fitted like that of the samples, so that its values are enough. The
+    authors' code differentiates the sum of all estimates by the place of a sample, which moves all of them,
+    and passes a length where the kernel expects its square.
 
     Examples
     --------
@@ -110,8 +114,6 @@ def active_slices(
     (3, 3)
     """
     _checks.one_of("estimator", estimator, ("kernel", "stein"))
-    if estimator == "stein" and not callable(score):
-        raise ValueError('estimator="stein" takes derivatives of the score: pass score as a function, not as an array')
     if not isinstance(kernel, RBF):
         raise ValueError(f"kernel must be RBF(), got {kernel!r}")
     x, s = _checks.samples_and_score(x, score)
@@ -123,42 +125,38 @@ def active_slices(
     base = median_distance(_spread_rows(x, MEDIAN_ROWS)) if kernel.bandwidth is None else kernel.bandwidth
     width = (kernel.scale * jnp.asarray(base, x.dtype)).reshape(())
     _checks.spread(width[None])
-    score_fn = score if estimator == "stein" else None
-    return Slices(*lax.stop_gradient(_directions(x, s, width, score_fn, num_slices, basis_r)))
+    return Slices(*lax.stop_gradient(_directions(x, s, width, estimator, num_slices, basis_r)))
 
 
 def _spread_rows(x: Float[Array, "n d"], most: int) -> Float[Array, "k d"]:
     return x[:: -(-x.shape[0] // most)]
 
 
-@eqx.filter_jit
+@functools.partial(jax.jit, static_argnames=("estimator", "num_slices", "basis_r"))
 def _directions(
     x: Float[Array, "n d"],
     s: Float[Array, "n d"],
     width: Float[Array, ""],
-    score_fn: Any,
+    estimator: str,
     num_slices: int,
     basis_r: bool,
 ) -> tuple[Float[Array, "m d"], Float[Array, "m d"]]:
     count, dim = x.shape
-    if score_fn is None:
-        source, factor = s, jnp.ones((), x.dtype)
-        difference = smoothed_difference(x, s, 2 * width)
+    if estimator == "kernel":
+        difference, source = smoothed_difference(x, s, 2 * width), s
     else:
-        source, factor = stein_gradient(x, width), jnp.asarray(count / RIDGE, x.dtype)
-        difference = s - source
+        of_samples = stein_gradient(x, width)
+        difference, source = s - of_samples, of_samples + RIDGE * _ridge_solve(_standardize(x, width)[1], s)
     if basis_r:
         strongest = jnp.sort(jnp.argsort(-jnp.sum(difference**2, axis=0))[:num_slices])
         r = jnp.eye(dim, dtype=x.dtype)[strongest]
     else:
         r = _leading_directions(difference, num_slices)
-
-    def block(r: Float[Array, "m d"]) -> Float[Array, "m d"]:
-        own = None if score_fn is None else _score_slopes(score_fn, x, r)
-        return _top_eigenvectors(Slopes.of(x, source, width, r, factor, own))
-
-    values_per_slice = 8 * count + 3 * KRYLOV_SIZE * dim + (0 if score_fn is None else count * dim)
-    return r, map_in_blocks(block, r, bytes_per_row=values_per_slice * x.dtype.itemsize)
+    values_per_slice = 8 * count + 3 * KRYLOV_SIZE * dim
+    g = map_in_blocks(
+        lambda r: _top_eigenvectors(Slopes.of(x, source, width, r)), r, values_per_slice * x.dtype.itemsize
+    )
+    return r, g
 
 
 def smoothed_difference(x: Float[Array, "n d"], s: Float[Array, "n d"], width: Float[Array, ""]) -> Float[Array, "n d"]:
@@ -172,8 +170,7 @@ def stein_gradient(x: Float[Array, "n d"], width: Float[Array, ""]) -> Float[Arr
     """The score of the samples by the Stein gradient estimator, at the samples. Cost: O(n^2 D + n^3)."""
     y, gram = _standardize(x, width)
     divergence = (gram.sum(1, keepdims=True) * y - gram @ y) / width
-    ridged = gram + RIDGE * jnp.eye(len(x), dtype=x.dtype)
-    return -jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(ridged), divergence)
+    return -_ridge_solve(gram, divergence)
 
 
 class Slopes(NamedTuple):
@@ -195,39 +192,30 @@ class Slopes(NamedTuple):
     tilt: Float[Array, "m n"]  # a - u
     rho: Float[Array, "m n"]
     factor: Float[Array, ""]
-    own: Float[Array, "m n d"] | None  # gradients that are added to the above: those of the score of the model
 
     @classmethod
     def of(
-        cls,
-        x: Float[Array, "n d"],
-        s: Float[Array, "n d"],
-        width: Float[Array, ""],
-        r: Float[Array, "m d"],
-        factor: Float[Array, ""] | float = 1.0,
-        own: Float[Array, "m n d"] | None = None,
+        cls, x: Float[Array, "n d"], s: Float[Array, "n d"], width: Float[Array, ""], r: Float[Array, "m d"]
     ) -> Slopes:
-        """Gradients of ``factor`` times the smoothed difference, plus ``own``."""
+        """Gradients of the smoothed difference."""
         y, gram = _standardize(x, width)
         mass = gram.sum(1)
         u = r @ y.T
         tilt = r @ (s * width).T - u
-        return cls(y, gram, mass, r, u, tilt, tilt @ gram + u * mass, factor / (len(x) * width**2), own)
+        return cls(y, gram, mass, r, u, tilt, tilt @ gram + u * mass, 1 / (len(x) * width**2))
 
     def along(self, v: Float[Array, "m d"]) -> Float[Array, "m n"]:
         """:math:`G_r v`, one v for every r. Cost: O(m (n^2 + n D))."""
         t = v @ self.y.T
         tilted, plain = jnp.split(jnp.concatenate([self.tilt * t, t]) @ self.gram, 2)
         aligned = jnp.sum(self.r * v, axis=1, keepdims=True)
-        out = self.factor * (tilted + self.u * plain - self.rho * t + aligned * self.mass)
-        return out if self.own is None else out + jnp.einsum("mnd,md->mn", self.own, v)
+        return self.factor * (tilted + self.u * plain - self.rho * t + aligned * self.mass)
 
     def back(self, w: Float[Array, "m n"]) -> Float[Array, "m d"]:
         """:math:`G_r^T w`, one w for every r. Cost: O(m (n^2 + n D))."""
         plain, raised = jnp.split(jnp.concatenate([w, self.u * w]) @ self.gram, 2)
         weights = self.tilt * plain + raised - self.rho * w
-        out = self.factor * (weights @ self.y + self.r * (w @ self.mass)[:, None])
-        return out if self.own is None else out + jnp.einsum("mnd,mn->md", self.own, w)
+        return self.factor * (weights @ self.y + self.r * (w @ self.mass)[:, None])
 
     def product(self, v: Float[Array, "m d"]) -> Float[Array, "m d"]:
         """:math:`H_r v`, one v for every r."""
@@ -241,12 +229,9 @@ def _standardize(x: Float[Array, "n d"], width: Float[Array, ""]) -> tuple[Float
     return y, jnp.exp(-0.5 * jnp.maximum(square[:, None] + square - 2 * y @ y.T, 0))
 
 
-def _score_slopes(
-    score_fn: Callable[[Array], Array], x: Float[Array, "n d"], r: Float[Array, "m d"]
-) -> Float[Array, "m n d"]:
-    """Gradients of :math:`r^T s_p` at all samples, for every r: one reverse derivative each."""
-    _, pull_back = jax.vjp(lambda x: jnp.asarray(score_fn(x), x.dtype), x)
-    return jax.vmap(lambda row: pull_back(jnp.broadcast_to(row, x.shape))[0])(r)
+def _ridge_solve(gram: Float[Array, "n n"], targets: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    ridged = gram + RIDGE * jnp.eye(len(gram), dtype=gram.dtype)
+    return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(ridged), targets)
 
 
 def _leading_directions(f: Float[Array, "n d"], num: int) -> Float[Array, "m d"]:

@@ -92,7 +92,7 @@ def sksd(
     True
     """
     _checks.one_of("statistic", statistic, ("u", "v"))
-    data = _prepare(x, score, slices, kernel, feature_map)
+    data = prepare(x, score, slices, kernel, feature_map)
     values = _per_slice(data, kernel, statistic=statistic, engine=_choose(engine, kernel, data.num_samples))
     return values if per_slice else values.sum()
 
@@ -150,7 +150,7 @@ def witness(
     -------
     Values, (T, M).
     """
-    data = _prepare(x, score, slices, kernel, feature_map)
+    data = prepare(x, score, slices, kernel, feature_map)
     points = jnp.asarray(t, data.s.dtype)
     if points.ndim not in (1, 2) or (points.ndim == 2 and points.shape[1] != slices.num):
         raise ValueError(f"t must have shape (T,) or (T, {slices.num}), got {points.shape}")
@@ -206,7 +206,7 @@ def _check_kernel(kernel: Kernel, num_slices: int) -> None:
     _checks.bandwidth(kernel.scale, num_slices)
 
 
-class _Problem(NamedTuple):
+class Problem(NamedTuple):
     """Checked inputs of a sliced discrepancy, with the bandwidth of every slice."""
 
     inputs: Float[Array, "n e"]  # the samples, or their features
@@ -231,7 +231,8 @@ class _Problem(NamedTuple):
         return Projected(scaled @ self.inputs.T, r @ self.s.T, c)
 
 
-def _prepare(x: Any, score: ScoreLike, slices: Slices, kernel: Kernel, feature_map: FeatureMap | None) -> _Problem:
+def prepare(x: Any, score: ScoreLike, slices: Slices, kernel: Kernel, feature_map: FeatureMap | None) -> Problem:
+    """Check the input of a sliced discrepancy and find the bandwidths."""
     x, s = _checks.samples_and_score(x, score)
     if not isinstance(slices, Slices):
         raise ValueError(f"slices must be a Slices(r, g), got {type(slices).__name__}")
@@ -245,7 +246,7 @@ def _prepare(x: Any, score: ScoreLike, slices: Slices, kernel: Kernel, feature_m
     r, g = slices.r.astype(x.dtype), slices.g.astype(x.dtype)
     widths = _widths(kernel, inputs, g)
     _checks.spread(widths)
-    return _Problem(inputs, s, r, g, widths, jacobian)
+    return Problem(inputs, s, r, g, widths, jacobian)
 
 
 def _choose(engine: Engine, kernel: Kernel, num_samples: int) -> str:
@@ -263,7 +264,7 @@ def _widths(kernel: Kernel, inputs: Array, g: Array) -> Float[Array, " m"]:
 
 
 @functools.partial(jax.jit, static_argnames=("statistic", "engine"))
-def _per_slice(problem: _Problem, kernel: Kernel, *, statistic: str, engine: str) -> Float[Array, " m"]:
+def _per_slice(problem: Problem, kernel: Kernel, *, statistic: str, engine: str) -> Float[Array, " m"]:
     count = problem.num_samples
 
     def block(rows: tuple[Any, ...]) -> Array:
@@ -279,7 +280,7 @@ def _per_slice(problem: _Problem, kernel: Kernel, *, statistic: str, engine: str
 
 
 @functools.partial(jax.jit, static_argnames="engine")
-def _witness(problem: _Problem, points: Float[Array, "t m"], kernel: Kernel, *, engine: str) -> Float[Array, "t m"]:
+def _witness(problem: Problem, points: Float[Array, "t m"], kernel: Kernel, *, engine: str) -> Float[Array, "t m"]:
     count, total = problem.num_samples, problem.num_samples + points.shape[0]
 
     def block(rows: tuple[Any, ...]) -> Array:

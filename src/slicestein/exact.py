@@ -32,5 +32,16 @@ def witness(data: Projected, kernel: Kernel, at: Float[Array, "m t"]) -> Float[A
     return lax.map(one_slice, (data, at)) / data.u.shape[1]
 
 
+def matrix(data: Projected, kernel: Kernel) -> Float[Array, "n n"]:
+    """The Stein kernel between all samples, summed over slices."""
+
+    def add(total: Array, row: Projected) -> tuple[Array, None]:
+        row = _full(row)
+        return total + pair_kernel(kernel, Projected(*(z[:, None] for z in row)), row), None
+
+    count = data.u.shape[1]
+    return lax.scan(add, jnp.zeros((count, count), data.u.dtype), data)[0]
+
+
 def _full(row: Projected) -> Projected:
     return Projected(row.u, row.a, jnp.broadcast_to(row.c, row.u.shape))

@@ -123,7 +123,15 @@ def fit_slices(
     if not steps:
         return SliceFit(start, {})
     fitted, history = _ascend(
-        start, fit, held_out, batch_key, kernel, learning_rate, steps=steps, batch_size=batch_size, move_r=optimize == "rg"
+        start,
+        fit,
+        held_out,
+        batch_key,
+        kernel,
+        learning_rate,
+        steps=steps,
+        batch_size=batch_size,
+        move_r=optimize == "rg",
     )
     return SliceFit(fitted, history)
 

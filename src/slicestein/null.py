@@ -333,11 +333,8 @@ def gaussian_draws(
     Cost: O((N + B) F min(N, F)).
     """
     count = features.shape[0]
-    if centred:
-        features = (features - features.mean(0)) / math.sqrt(count - 1)
-    else:
-        features = features / math.sqrt(count)
-    root = features if count <= features.shape[1] else jnp.linalg.qr(features, mode="r")
+    scaled = (features - features.mean(0) if centred else features) / math.sqrt(count - centred)
+    root = scaled if count <= features.shape[1] else jnp.linalg.qr(scaled, mode="r")
     return jax.random.normal(key, (num_draws, root.shape[0]), features.dtype) @ root
 
 

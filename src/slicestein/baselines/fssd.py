@@ -66,7 +66,7 @@ def power_criterion(
     locations: Float[Array, "j d"],
     bandwidth: Float[Array, ""],
 ) -> Float[Array, ""]:
-    r""":math:`F / \sqrt{\sigma^2 + 0.01}`: the power of the test grows with it. Without the constant it can be 0 / 0."""
+    r""":math:`F / \sqrt{\sigma^2 + 0.01}`: the power of the test grows with it. The constant forbids 0 / 0."""
     tau = fssd_features(x, s, locations, bandwidth)
     return fssd_statistic(tau) / jnp.sqrt(fssd_variance(tau) + REGULARISER)
 
@@ -126,9 +126,7 @@ def fssd_rand_test(
     """
     location_key, null_key = jax.random.split(key)
     locations = initial_locations(x, location_key, num_locations)
-    return fssd_test(
-        x, s, key=null_key, locations=locations, bandwidth=median_distance(x), num_draws=num_draws
-    )
+    return fssd_test(x, s, key=null_key, locations=locations, bandwidth=median_distance(x), num_draws=num_draws)
 
 
 def fssd_opt_test(
@@ -162,9 +160,7 @@ def fssd_opt_test(
 
 
 @functools.partial(jax.jit, static_argnames="num_locations")
-def initial_locations(
-    x: Float[Array, "n d"], key: PRNGKeyArray, num_locations: int
-) -> Float[Array, "j d"]:
+def initial_locations(x: Float[Array, "n d"], key: PRNGKeyArray, num_locations: int) -> Float[Array, "j d"]:
     """Draws from a normal distribution with the mean and covariance of x."""
     return x.mean(0) + gaussian_draws(x, key, num_locations, centred=True)
 

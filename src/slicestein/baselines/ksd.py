@@ -34,9 +34,7 @@ def squared_distances(x: Float[Array, "n d"], y: Float[Array, "k d"]) -> Float[A
 
 
 @jax.jit
-def ksd_matrix(
-    x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel = RBF()
-) -> Float[Array, "n n"]:
+def ksd_matrix(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel = RBF()) -> Float[Array, "n n"]:
     """The Stein kernel between all samples.
 
     Parameters

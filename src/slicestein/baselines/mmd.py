@@ -20,9 +20,7 @@ from slicestein.null import Outcome, bootstrap_test
 
 
 @jax.jit
-def mmd_matrix(
-    x: Float[Array, "n d"], y: Float[Array, "n d"], kernel: Kernel = RBF()
-) -> Float[Array, "n n"]:
+def mmd_matrix(x: Float[Array, "n d"], y: Float[Array, "n d"], kernel: Kernel = RBF()) -> Float[Array, "n n"]:
     """H of the pairs (x_i, y_i), (N, N). The median bandwidth is over the pooled samples. Cost: O(N^2 D)."""
     count = x.shape[0]
     pooled = jnp.concatenate([x, y])
