@@ -27,7 +27,7 @@ check: .venv/.installed  ## style, types, import layers, examples in docstrings 
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest --doctest-modules src --doctest-glob=README.md README.md
+	$(BIN)/python -m pytest --import-mode=append --doctest-modules src --doctest-glob=README.md README.md
 
 bench: .venv/.installed  ## accuracy and time, side by side
 	$(BIN)/python -m benchmarks

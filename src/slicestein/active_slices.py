@@ -106,7 +106,7 @@ def active_slices(
     Examples
     --------
     >>> import numpy as np
-    >>> from slicestein import active_slices
+    >>> from slicestein.active_slices import active_slices
     >>> x = np.random.default_rng(0).standard_normal((200, 10))
     >>> x[:, 3] = 0.5 * x[:, 3] + 0.5
     >>> slices = active_slices(x, -x, 1)

@@ -269,10 +269,7 @@ def _per_slice(problem: Problem, kernel: Kernel, *, statistic: str, engine: str)
 
     def block(rows: tuple[Any, ...]) -> Array:
         data = problem.project(*rows)
-        if engine == "fourier":
-            v = fourier.v_statistic(*data, kernel.unit)
-        else:
-            v = exact.v_statistic(data, kernel)
+        v = fourier.v_statistic(*data, kernel.unit) if engine == "fourier" else exact.v_statistic(data, kernel)
         return v if statistic == "v" else (count * v - diagonal_mean(kernel, data)) / (count - 1)
 
     bytes_per_row = 2 * count * problem.s.dtype.itemsize

@@ -1,4 +1,4 @@
-r"""Choosing slices: where do samples and model differ most? (labels "eq: maxSKSD", "eq: maxSKSD rg")
+r"""Choosing slices: where do samples and model differ most (labels "eq: maxSKSD", "eq: maxSKSD rg").
 
 maxSKSD-g keeps r at a basis and maximises over g, maxSKSD-rg maximises over both. Directions are points of the
 sphere, the sum over slices separates, and every slice moves on its own: along the geodesic of its gradient on
@@ -10,7 +10,7 @@ Stein discrepancy over linear test functions,
 
 $$ E_q[a f(t) + c f'(t)] = r^\top (E_q[s] \alpha + (E_q[s x^\top] + I) g \beta), \quad f(t) = \alpha + \beta t, $$
 
-that is, the mean score (a shift) and the leading singular vectors of :math:`E[s x^T] + I` (a wrong scale).
+that is, the mean score (a shift) and the leading singular vectors of $E[s x^T] + I$ (a wrong scale).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from slicestein import _checks
 from slicestein._checks import ScoreLike
@@ -31,17 +31,17 @@ from slicestein.kernels import RBF, Kernel
 from slicestein.slices import Slices
 
 Init = Literal["best", "active", "random", "basis", "moments"]
+INITS = ("best", "active", "random", "basis", "moments")
 
-HELD_OUT = 0.3  # share of the samples that decides whether a step is taken
-SMALLEST_ANGLE = 1e-3
+SMALLEST_ANGLE = 1e-3  # a slice whose steps have become this small has arrived
 CLOSED_FORM_SLICES = 4  # of each family among the starts of maxSKSD-rg
 
 
 class SliceFit(NamedTuple):
     """Fitted slices and how they got there.
 
-    ``history`` holds per step the sum over slices of the U-statistic on the samples that give the gradient
-    (``"fit"``) and on those held out (``"held_out"``), each (steps + 1,).
+    ``history`` holds, for every step taken, the V-statistic on the samples that give the gradient (``"fit"``) and
+    the U-statistic on those held out (``"held_out"``), summed over slices.
     """
 
     slices: Slices
@@ -60,6 +60,7 @@ def fit_slices(
     learning_rate: float = 0.3,
     batch_size: int | None = None,
     kernel: Kernel = RBF(),
+    hold_out: float = 0.3,
     shuffle: bool = True,
 ) -> SliceFit:
     r"""Find slices that tell samples from a model.
@@ -84,6 +85,9 @@ def fit_slices(
         First angle of a step, in radians.
     batch_size
         Samples drawn for each gradient; all by default.
+    hold_out
+        Share of the samples that decides whether a step is taken and which start is best. With 0 every step is
+        taken, the angle shrinks with time, and noise is fitted too, as in the paper.
     shuffle
         Hold out random samples; False holds out the last ones, for samples that are dependent in time.
 
@@ -104,98 +108,97 @@ def fit_slices(
     _checks.one_of("optimize", optimize, ("g", "rg"))
     x, s = _checks.samples_and_score(x, score)
     count, dim = x.shape
-    if num_slices is not None and num_slices < 1:
-        raise ValueError(f"num_slices must be positive, got {num_slices}")
+    if num_slices is not None and (num_slices < 1 or (optimize == "g" and num_slices != dim)):
+        raise ValueError(f'num_slices must be positive, and D = {dim} for optimize="g", got {num_slices}')
+    if not 0 <= hold_out < 1:
+        raise ValueError(f"hold_out must be at least 0 and less than 1, got {hold_out}")
     split_key, start_key, batch_key = jax.random.split(_checks.as_key(key), 3)
-    order = jax.random.permutation(split_key, count) if shuffle else jnp.arange(count)
-    cut = max(2, count - round(HELD_OUT * count))
-    fit, held_out = ((x[rows], s[rows]) for rows in (order[:cut], order[cut:]))
-    if cut > count - 2:
-        raise ValueError(f"x must hold at least 5 samples to fit slices, got {count}")
+    rows = jax.random.permutation(split_key, count) if shuffle else jnp.arange(count)
+    cut = count - round(hold_out * count)
+    if cut < 2 or 0 < count - cut < 2:
+        raise ValueError(f"x holds too few samples to hold some out: {count} with hold_out = {hold_out}")
+    fit = x[rows[:cut]], s[rows[:cut]]
+    judge = (x[rows[cut:]], s[rows[cut:]]) if cut < count else fit
 
     if isinstance(init, Slices):
         _checks.slices_fit(init, score_dim=dim, input_dim=dim)
         start = jax.tree.map(lambda a: a.astype(x.dtype), init)
+    elif optimize == "g":
+        _checks.one_of("init", init, INITS)
+        start = _starts_g(init, fit, judge, start_key, kernel)
     else:
-        _checks.one_of("init", init, ("best", "active", "random", "basis", "moments"))
-        choose = _starts_g if optimize == "g" else _starts_rg
-        start = choose(init, x, s, held_out, start_key, num_slices, kernel)
-    if not steps:
+        _checks.one_of("init", init, INITS)
+        start = _starts_rg(init, (x, s), start_key, num_slices, kernel)
+    if steps < 1:
         return SliceFit(start, {})
-    fitted, history = _ascend(
+    fitted, taken, history = _ascend(
         start,
         fit,
-        held_out,
+        judge,
         batch_key,
         kernel,
         learning_rate,
         steps=steps,
         batch_size=batch_size,
         move_r=optimize == "rg",
+        gated=cut < count,
     )
-    return SliceFit(fitted, history)
+    return SliceFit(fitted, {name: values[:taken] for name, values in history.items()})
 
 
-def _starts_g(
-    init: str, x: Array, s: Array, held_out: tuple[Array, Array], key: Array, num_slices: int | None, kernel: Kernel
-) -> Slices:
-    """For every coordinate r the best g on held-out samples among the starts asked for."""
+Samples = tuple[Float[Array, "n d"], Float[Array, "n d"]]
+
+
+def _starts_g(init: str, fit: Samples, judge: Samples, key: Array, kernel: Kernel) -> Slices:
+    """For every coordinate r the g that held-out samples prefer among the starts asked for."""
+    x, s = fit
     dim = x.shape[1]
-    if num_slices not in (None, dim):
-        raise ValueError(f'optimize="g" has one slice per coordinate: num_slices is D = {dim}, or use "rg"')
-    basis = Slices.basis(dim)
-    r = basis.r.astype(x.dtype)
+    r = jnp.eye(dim, dtype=x.dtype)
+    if init == "random":
+        return Slices(r, jax.random.normal(key, (dim, dim), x.dtype))
     candidates = []
     if init in ("best", "basis"):
         candidates.append(r)
     if init in ("best", "active"):
-        candidates.append(active_slices(x, s, dim, basis_r=True).g)
+        candidates.append(active_slices(x, s, dim, basis_r=True, estimator="stein").g)
     if init in ("best", "moments"):
-        candidates.append(_slope_matrix(x, s) + 1e-6 * r)  # the best linear test function of each coordinate
-    if init == "random":
-        candidates.append(jax.random.normal(key, (dim, dim), x.dtype))
-    if len(candidates) == 1:
-        return Slices(r, candidates[0])
-    # Later candidates have seen the held-out samples: they must beat the axes by more than noise.
-    values = jnp.stack([_u(Slices(r, g), *held_out, kernel) for g in candidates])
-    best = jnp.argmax(values, axis=0)
-    return Slices(r, jnp.stack(candidates)[best, jnp.arange(dim)])
+        candidates.append(_slope_matrix(x, s))  # row r is the best linear test function for r
+    values = jnp.stack([sksd(*judge, Slices(r, g), kernel=kernel, per_slice=True) for g in candidates])
+    return Slices(r, jnp.stack(candidates)[jnp.argmax(values, axis=0), jnp.arange(dim)])
 
 
-def _starts_rg(
-    init: str, x: Array, s: Array, held_out: tuple[Array, Array], key: Array, num_slices: int | None, kernel: Kernel
-) -> Slices:
-    """Slices of the families asked for; with ``best`` the closed forms first, then axes while they help."""
-    dim = x.shape[1]
+def _starts_rg(init: str, data: Samples, key: Array, num_slices: int | None, kernel: Kernel) -> Slices:
+    """Slices of the families asked for, strongest first."""
+    dim = data[0].shape[1]
     few = min(dim, num_slices or CLOSED_FORM_SLICES)
     if init == "random":
-        return Slices(*jax.random.normal(key, (2, num_slices or dim, dim), x.dtype))
+        return Slices(*jax.random.normal(key, (2, num_slices or dim, dim), data[0].dtype))
     if init == "active":
-        return active_slices(x, s, few)
+        return active_slices(*data, few, estimator="stein")
     if init == "moments":
-        return _moment_slices(x, s, few)
-    axes = jax.tree.map(lambda a: a.astype(x.dtype), Slices.basis(dim))
-    ratio, rank = _ratios(axes, x, s, kernel)
-    order = jnp.argsort(-rank)
+        return _moment_slices(*data, few)
+    axes = jax.tree.map(lambda a: a.astype(data[0].dtype), Slices.basis(dim))
+    axes = _strongest(axes, data, num_slices, kernel)
     if init == "basis":
-        return jax.tree.map(lambda a: a[order[:few] if num_slices else slice(None)], axes)
-    closed = [_moment_slices(x, s, few), active_slices(x, s, few)]
-    pool = Slices(*(jnp.concatenate([getattr(z, name) for z in (*closed, axes)]) for name in "rg"))
-    if num_slices is not None:
-        values = _u(pool, x, s, kernel)
-        return jax.tree.map(lambda a: a[jnp.argsort(-values)[:num_slices]], pool)
-    keep = int(jnp.argmax(jnp.cumsum(ratio[order]) / jnp.sqrt(jnp.arange(1, dim + 1)))) + 1
-    chosen = jax.tree.map(lambda a: a[order[:keep]], axes)
-    return Slices(*(jnp.concatenate([getattr(z, name) for z in (*closed, chosen)]) for name in "rg"))
+        return axes
+    families = (_moment_slices(*data, few), active_slices(*data, few, estimator="stein"), axes)
+    pool = Slices(*(jnp.concatenate([getattr(family, name) for family in families]) for name in "rg"))
+    return pool if num_slices is None else _strongest(pool, data, num_slices, kernel)
 
 
-def _u(slices: Slices, x: Array, s: Array, kernel: Kernel) -> Float[Array, " m"]:
-    return sksd(x, s, slices, kernel=kernel, per_slice=True)
+def _strongest(slices: Slices, data: Samples, num: int | None, kernel: Kernel) -> Slices:
+    """The slices of largest discrepancy: `num`, or as many as raise the signal-to-noise ratio of their sum.
 
-
-def _ratios(slices: Slices, x: Array, s: Array, kernel: Kernel) -> tuple[Array, Array]:
-    u = _u(slices, x, s, kernel)
-    return u, u
+    U is measured in units of the mean of h(x, x) = N V - (N - 1) U, to which its noise is proportional.
+    """
+    count = data[0].shape[0]
+    u, v = (sksd(*data, slices, kernel=kernel, statistic=form, per_slice=True) for form in ("u", "v"))
+    signal = u / (count * v - (count - 1) * u)
+    order = jnp.argsort(-signal)
+    if num is None:
+        ratio = jnp.cumsum(signal[order]) / jnp.sqrt(jnp.arange(1, slices.num + 1))
+        num = int(jnp.argmax(ratio)) + 1
+    return jax.tree.map(lambda a: a[order[:num]], slices)
 
 
 def _slope_matrix(x: Array, s: Array) -> Float[Array, "d d"]:
@@ -218,17 +221,18 @@ def _moment_slices(x: Array, s: Array, num: int) -> Slices:
 
 
 class _State(NamedTuple):
+    step: Int[Array, ""]
     slices: Slices
-    momentum: Slices
     angle: Float[Array, " m"]
     value: Float[Array, " m"]  # on held-out samples
+    history: dict[str, Float[Array, " k"]]
 
 
-@functools.partial(jax.jit, static_argnames=("steps", "batch_size", "move_r"))
+@functools.partial(jax.jit, static_argnames=("steps", "batch_size", "move_r", "gated"))
 def _ascend(
     start: Slices,
-    fit: tuple[Array, Array],
-    held_out: tuple[Array, Array],
+    fit: Samples,
+    judge: Samples,
     key: Array,
     kernel: Kernel,
     first_angle: float,
@@ -236,29 +240,40 @@ def _ascend(
     steps: int,
     batch_size: int | None,
     move_r: bool,
-) -> tuple[Slices, dict[str, Array]]:
-    def step(state: _State, key: Array) -> tuple[_State, tuple[Array, Array]]:
+    gated: bool,
+) -> tuple[Slices, Int[Array, ""], dict[str, Array]]:
+    """Slices, the number of steps taken, and the history."""
+
+    def judged(slices: Slices) -> Float[Array, " m"]:
+        return sksd(*judge, slices, kernel=kernel, per_slice=True)
+
+    def step(state: _State) -> _State:
         x, s = fit
         if batch_size is not None and batch_size < x.shape[0]:
-            rows = jax.random.choice(key, x.shape[0], (batch_size,), replace=False)
+            rows = jax.random.choice(jax.random.fold_in(key, state.step), x.shape[0], (batch_size,), replace=False)
             x, s = x[rows], s[rows]
-
-        def total(z: Slices) -> tuple[Array, Array]:
-            values = sksd(x, s, z, kernel=kernel, statistic="v", per_slice=True)
-            return values.sum(), values.sum()
-
-        gradient, fit_value = jax.grad(total, has_aux=True)(state.slices)
+        total, gradient = jax.value_and_grad(lambda z: sksd(x, s, z, kernel=kernel, statistic="v"))(state.slices)
         r = _geodesic(state.slices.r, gradient.r, state.angle) if move_r else state.slices.r
         proposal = Slices(r, _geodesic(state.slices.g, gradient.g, state.angle))
-        value = _u(proposal, *held_out, kernel)
-        better = value > state.value
+        value = judged(proposal)
+        better = value > state.value if gated else jnp.ones_like(value, bool)
         slices = jax.tree.map(lambda new, old: jnp.where(better[:, None], new, old), proposal, state.slices)
-        angle = jnp.where(better, state.angle, state.angle / 2)
-        return _State(slices, state.momentum, angle, jnp.maximum(value, state.value)), (fit_value, state.value.sum())
+        value = jnp.where(better, value, state.value)
+        slower = jnp.where(better, state.angle, state.angle / 2) if gated else first_angle * (1 - state.step / steps)
+        history = {
+            "fit": state.history["fit"].at[state.step].set(total),
+            "held_out": state.history["held_out"].at[state.step].set(value.sum()),
+        }
+        return _State(state.step + 1, slices, jnp.broadcast_to(slower, value.shape), value, history)
 
-    first = _State(start, start, jnp.full(start.num, first_angle, start.r.dtype), _u(start, *held_out, kernel))
-    last, (fit_values, held_values) = lax.scan(step, first, jax.random.split(key, steps))
-    return last.slices, {"fit": fit_values, "held_out": jnp.append(held_values, last.value.sum())}
+    def unfinished(state: _State) -> Array:
+        return (state.step < steps) & (state.angle > SMALLEST_ANGLE).any()
+
+    empty = jnp.zeros(steps, start.r.dtype)
+    angle = jnp.full(start.num, first_angle, start.r.dtype)
+    first = _State(jnp.asarray(0), start, angle, judged(start), {"fit": empty, "held_out": empty})
+    last = lax.while_loop(unfinished, step, first)
+    return last.slices, last.step, last.history
 
 
 def _geodesic(
@@ -267,6 +282,8 @@ def _geodesic(
     """Turn unit rows by an angle towards their gradient on the sphere."""
     tangent = gradient - jnp.sum(gradient * rows, axis=1, keepdims=True) * rows
     norm = jnp.linalg.norm(tangent, axis=1, keepdims=True)
-    direction = tangent / jnp.where(norm > 0, norm, 1)
-    turn = jnp.where(norm > 0, angle[:, None], 0)
+    rounding = 8 * jnp.finfo(rows.dtype).eps * jnp.linalg.norm(gradient, axis=1, keepdims=True)
+    moves = norm > rounding
+    direction = tangent / jnp.where(moves, norm, 1)
+    turn = jnp.where(moves, angle[:, None], 0)
     return jnp.cos(turn) * rows + jnp.sin(turn) * direction

@@ -1,4 +1,4 @@
-r"""Goodness of fit: do these samples come from this model? (label "alg: GOF Test")
+r"""Goodness of fit: do these samples come from this model (label "alg: GOF Test").
 
 Part of the samples chooses coordinates and slices, the rest is tested: the U-statistic against draws from its null
 distribution. The verdict comes with its reasons: the slices, and through them the coordinates, that carry the
@@ -142,7 +142,7 @@ def gof_test(
     x
         Independent samples (N, D), or draws of Markov chains (chains, draws, D).
     score
-        :math:`\nabla \log p` at the samples, in the shape of x, or a function (N, D) -> (N, D).
+        $\nabla \log p$ at the samples, in the shape of x, or a function (N, D) -> (N, D).
     key
         Int seed or JAX key.
     method

@@ -56,7 +56,7 @@ def pvalue(statistic: Float[Array, ""], null_distribution: Float[Array, " b"]) -
 def critical_value(null_distribution: Float[Array, " b"], alpha: float) -> Float[Array, ""]:
     """The value a statistic must exceed for ``pvalue <= alpha``; infinite if B is too small for any to do so."""
     num_draws = null_distribution.shape[0]
-    allowed = math.floor(alpha * (num_draws + 1) + 1e-9)  # rank from the top; the sum is one for B = 999
+    allowed = math.floor(alpha * (num_draws + 1) + 1e-9)  # the constant mends 0.05 * 1000 < 50
     if allowed < 1:
         return jnp.array(jnp.inf, null_distribution.dtype)
     return jnp.sort(null_distribution)[num_draws - min(allowed, num_draws)]
@@ -168,6 +168,17 @@ def quadratic_forms(matrix: Float[Array, "n n"], weights: Float[Array, "b n"]) -
     return jnp.sum((weights @ matrix) * weights, axis=1)
 
 
+def statistic_and_draws(
+    h_matrix: Float[Array, "n n"], weights: Float[Array, "b n"], form: Literal["u", "v"]
+) -> tuple[Float[Array, ""], Float[Array, " b"]]:
+    """The statistic and its bootstrap draws, both without the diagonal (``"u"``) or both with it (``"v"``)."""
+    count = h_matrix.shape[0]
+    if form == "v":
+        return jnp.mean(h_matrix), quadratic_forms(h_matrix, weights)
+    h_matrix = _hollow(h_matrix)
+    return jnp.sum(h_matrix) / (count * (count - 1)), quadratic_forms(h_matrix, weights)
+
+
 @functools.partial(jax.jit, static_argnames=("kind", "num_draws", "num_chains"))
 def bootstrap_test(
     h_matrix: Float[Array, "n n"],
@@ -202,22 +213,16 @@ def bootstrap_test(
     >>> bool(bootstrap_test(features @ features.T, key=jax.random.key(1)).pvalue < 0.05)
     True
     """
-    count = h_matrix.shape[0]
     weights = bootstrap_weights(
         kind,
         key,
         num_draws,
-        count,
+        h_matrix.shape[0],
         num_chains=num_chains,
         flip_probability=flip_probability,
         dtype=h_matrix.dtype,
     )
-    if FORMS[kind] == "u":
-        h_matrix = _hollow(h_matrix)
-        statistic = jnp.sum(h_matrix) / (count * (count - 1))
-    else:
-        statistic = jnp.mean(h_matrix)
-    draws = quadratic_forms(h_matrix, weights)
+    statistic, draws = statistic_and_draws(h_matrix, weights, FORMS[kind])
     return Outcome(statistic, draws, pvalue(statistic, draws))
 
 
@@ -237,7 +242,7 @@ def autocorrelation_times(x: Float[Array, "n d"], num_chains: int = 1) -> Float[
         chains = (column - column.mean()).reshape(num_chains, length)
         power = jnp.abs(jnp.fft.rfft(chains, 2 * length, axis=1)) ** 2  # padded: no wrap-around
         covariance = jnp.fft.irfft(power, 2 * length, axis=1)[:, :length].mean(0)
-        times = 2 * jnp.cumsum(covariance / jnp.where(covariance[0] > 0, covariance[0], 1)) - 1
+        times = jnp.where(jnp.ptp(column) > 0, 2 * jnp.cumsum(covariance / covariance[0]) - 1, 1)
         beyond = jnp.arange(length) >= WINDOW * times
         return jnp.maximum(jnp.where(beyond.any(), times[jnp.argmax(beyond)], times.max()), 1)
 

@@ -1,0 +1,28 @@
+"""Input "A" of /work/shared/reference/baselines.md: 20 samples in 3 dimensions and a diagonal Gaussian model."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import stats
+
+X = jnp.asarray(np.random.default_rng(12345).standard_normal((20, 3)))
+MEAN = np.array([0.1, -0.2, 0.3])
+VARIANCE = np.array([1.0, 1.5, 0.5])
+S = -(X - MEAN) / VARIANCE
+MEDIAN = 2.179094261  # to the 10 digits printed; tests use the function
+
+# Check values are printed with 10 significant digits.
+RTOL = 6e-10
+
+
+def rejections(pvalue_of_key, num_trials, seed=0):
+    """How many of the trials have p <= 0.05."""
+    pvalues = jax.jit(lambda keys: jax.lax.map(pvalue_of_key, keys))(jax.random.split(jax.random.key(seed), num_trials))
+    assert bool(jnp.all((pvalues > 0) & (pvalues <= 1)))
+    return int(jnp.sum(pvalues <= 0.05))
+
+
+def assert_calibrated(count, num_trials):
+    """A frequency of 0.05, within what 999 of 1000 fair tests show."""
+    low, high = stats.binom.interval(0.999, num_trials, 0.05)
+    assert low <= count <= high, f"{count} of {num_trials} rejected"
