@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import slicestein as ss
+from slicestein import _compiled
 
 jax.config.update("jax_enable_x64", True)
 
@@ -37,7 +38,7 @@ WIDTH = 1.0  # the dense version is timed without a median rule: sorting pairs w
 
 
 def dense(x, s, slices):
-    """All pairs at once, left to XLA to fuse: what one would write without the package."""
+    """All pairs of a slice at once, left to XLA to fuse: what one would write without the package."""
 
     def one_slice(r, g):
         t, a, c = x @ g, s @ r, r @ g
@@ -47,17 +48,21 @@ def dense(x, s, slices):
         n = len(t)
         return (pairs.sum() - jnp.sum(a**2 + (c / WIDTH) ** 2)) / (n * (n - 1))
 
-    return jax.vmap(one_slice)(slices.r, slices.g).sum()
+    return jax.lax.map(lambda rg: one_slice(*rg), (slices.r, slices.g)).sum()
 
 
 def speed(method: str, n: int, d: int, derivative: bool) -> dict:
     rng = np.random.default_rng(0)
     x = jnp.asarray(rng.standard_normal((n, d)))
     s, slices = -1.1 * x, ss.Slices.random(1, d, d)
-    if method == "dense":
-        value = dense
-    else:
-        value = lambda x, s, slices: ss.sksd(x, s, slices, engine=method)
+    if method == "portable":
+        _compiled.AVAILABLE = False
+
+    def value(x, s, slices):
+        if method == "dense":
+            return dense(x, s, slices)
+        return ss.sksd(x, s, slices, engine="exact" if method == "exact" else "fourier")
+
     if derivative:
         run = jax.jit(jax.value_and_grad(lambda slices, x, s: value(x, s, slices)))
         args = (slices, x, s)

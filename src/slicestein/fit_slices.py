@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
@@ -195,9 +196,9 @@ def _strongest(slices: Slices, data: Samples, num: int | None, kernel: Kernel) -
     u, v = (sksd(*data, slices, kernel=kernel, statistic=form, per_slice=True) for form in ("u", "v"))
     signal = u / (count * v - (count - 1) * u)
     order = jnp.argsort(-signal)
-    if num is None:
-        ratio = jnp.cumsum(signal[order]) / jnp.sqrt(jnp.arange(1, slices.num + 1))
-        num = int(jnp.argmax(ratio)) + 1
+    if num is None:  # among powers of two: few sizes, few compilations
+        ratio = np.cumsum(signal[order]) / np.sqrt(np.arange(1, slices.num + 1))
+        num = max((*(2**k for k in range(slices.num.bit_length())), slices.num), key=lambda size: ratio[size - 1])
     return jax.tree.map(lambda a: a[order[:num]], slices)
 
 

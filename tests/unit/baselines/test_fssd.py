@@ -1,0 +1,108 @@
+"""FSSD: check values, optimisation and level."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from slicestein.baselines import fssd, fssd_opt_test, fssd_rand_test
+from slicestein.kernels import median_distance
+from tests.unit.standard_input import RTOL, S, X, assert_calibrated, rejections
+
+KEY = jax.random.key(0)
+LOCATIONS = jnp.asarray(np.random.default_rng(3).standard_normal((2, 3)))
+MEDIAN = median_distance(X)
+TAU = fssd.fssd_features(X, S, LOCATIONS, MEDIAN)
+
+
+def test_statistic_has_the_check_values():
+    np.testing.assert_allclose(fssd.fssd_statistic(TAU), 0.1022340608, rtol=RTOL)
+    np.testing.assert_allclose(jnp.sum(TAU.mean(0) ** 2), 0.1290422930, rtol=RTOL)
+    np.testing.assert_allclose(fssd.fssd_variance(TAU), 0.1517797600, rtol=RTOL)
+
+
+def test_criterion_and_gradient_have_the_check_values():
+    value, (by_location, by_bandwidth) = jax.value_and_grad(fssd.power_criterion, (2, 3))(X, S, LOCATIONS, MEDIAN)
+    found = [value, by_location[0, 0], by_bandwidth]
+    np.testing.assert_allclose(found, [0.2541754014, -0.006349621619, -0.009124921627], rtol=RTOL)
+
+
+def test_null_has_the_check_values():
+    eigenvalues = np.linalg.eigvalsh(np.cov(TAU.T))[::-1]
+    expected = [0.3954654761, 0.1000899893, 0.03270522782, 0.005332802412, 0.002029917811, 0.0005412320349]
+    np.testing.assert_allclose(eigenvalues, expected, rtol=RTOL)
+    num_draws = 400_000
+    outcome = fssd.fssd_test(X, S, key=KEY, locations=LOCATIONS, bandwidth=MEDIAN, num_draws=num_draws)
+    np.testing.assert_allclose(outcome.statistic, 2.044681215, rtol=RTOL)
+    np.testing.assert_allclose(outcome.null_distribution.mean(), 0, atol=4 * 0.5788 / num_draws**0.5)
+    np.testing.assert_allclose(outcome.null_distribution.std(), 0.5788150533, rtol=0.01)
+    imhof = 0.01337913514
+    np.testing.assert_allclose(outcome.pvalue, imhof, atol=4 * np.sqrt(imhof / num_draws))
+
+
+def test_features_are_the_stein_operator_of_the_kernel():
+    def kernel(x, v):
+        return jnp.exp(-jnp.sum((x - v) ** 2) / (2 * MEDIAN**2))
+
+    values = jax.vmap(lambda x: jax.vmap(lambda v: kernel(x, v))(LOCATIONS))(X)
+    slopes = jax.vmap(lambda x: jax.vmap(lambda v: jax.grad(kernel)(x, v))(LOCATIONS))(X)
+    expected = (S[:, None, :] * values[:, :, None] + slopes) / np.sqrt(6)
+    np.testing.assert_allclose(TAU.reshape(20, 3, 2), jnp.swapaxes(expected, 1, 2), rtol=1e-10)
+
+
+def test_more_features_than_samples_keep_the_null():
+    locations = jnp.asarray(np.random.default_rng(3).standard_normal((10, 3)))  # 30 features of 20 samples
+    tau = fssd.fssd_features(X, S, locations, MEDIAN)
+    outcome = fssd.fssd_test(X, S, key=KEY, locations=locations, bandwidth=MEDIAN, num_draws=100_000)
+    variance = 2 * np.sum(np.linalg.eigvalsh(np.cov(tau.T)) ** 2)
+    np.testing.assert_allclose(outcome.null_distribution.var(), variance, rtol=0.03)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_fit_raises_the_criterion_in_the_box(dtype):
+    x = jax.random.normal(KEY, (200, 10), dtype)
+    s = -x.at[:, 0].mul(3)
+    locations, bandwidth = fssd.fit_locations(x, s, key=KEY, num_locations=3)
+    assert locations.shape == (3, 10)
+    assert locations.dtype == bandwidth.dtype == dtype
+    start = fssd.power_criterion(x, s, fssd.initial_locations(x, KEY, 3), median_distance(x))
+    # One step only, as with a stopping rule in absolute terms, does not reach 1.5.
+    assert fssd.power_criterion(x, s, locations, bandwidth) > 1.5 * jnp.abs(start)
+    assert 0.1 < bandwidth / median_distance(x) < 10
+
+
+def test_initial_locations_follow_the_samples():
+    x = jax.random.normal(KEY, (50, 2)) @ jnp.array([[1.0, 2.0], [0.0, 0.5]]) + 3
+    locations = fssd.initial_locations(x, KEY, 50_000)
+    np.testing.assert_allclose(locations.mean(0), x.mean(0), atol=0.05)
+    np.testing.assert_allclose(np.cov(locations.T), np.cov(x.T), atol=0.1)
+
+
+@pytest.mark.statistical
+def test_random_locations_keep_the_level():
+    def pvalue(key):
+        data_key, test_key = jax.random.split(key)
+        x = jax.random.normal(data_key, (100, 2))
+        return fssd_rand_test(x, -x, key=test_key, num_draws=199).pvalue
+
+    assert_calibrated(rejections(pvalue, 200), 200)
+
+
+@pytest.mark.statistical
+def test_fitted_locations_keep_the_level():
+    """Fitted on the test samples themselves, a third would be rejected."""
+    count = 0
+    for key in jax.random.split(KEY, 100):
+        data_key, test_key = jax.random.split(key)
+        x = jax.random.normal(data_key, (200, 2))
+        train, test = x[:50], x[50:]
+        outcome = fssd_opt_test(test, -test, key=test_key, train=(train, -train), num_draws=199, num_locations=2)
+        count += int(outcome.pvalue <= 0.05)
+    assert_calibrated(count, 100)
+
+
+def test_wrong_models_are_rejected():
+    x = jax.random.normal(KEY, (500, 5))
+    wrong = -x.at[:, 0].mul(2)
+    assert fssd_rand_test(x, wrong, key=jax.random.key(1)).pvalue < 0.01
+    assert fssd_opt_test(x[100:], wrong[100:], key=jax.random.key(1), train=(x[:100], wrong[:100])).pvalue < 0.01

@@ -1,0 +1,87 @@
+"""Plain KSD: check values and level."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from slicestein import IMQ, RBF, Matern, ksd
+from slicestein.baselines import ksd_matrix, ksd_test, linear_ksd_test
+from slicestein.baselines.ksd import linear_ksd_terms
+from slicestein.kernels import median_distance
+from tests.unit.standard_input import MEDIAN, RTOL, S, X, assert_calibrated, rejections
+
+KEY = jax.random.key(0)
+
+
+def test_the_standard_input_is_the_one_of_the_note():
+    np.testing.assert_allclose([X[0, 0], X[19, 2], X.sum()], [-1.423825036, -1.261623782, 2.326787741], rtol=RTOL)
+    np.testing.assert_allclose(median_distance(X), MEDIAN, rtol=RTOL)
+
+
+def u_and_v(h):
+    n = len(h)
+    return (h.sum() - jnp.trace(h)) / (n * (n - 1)), h.mean()
+
+
+def test_matrix_has_the_check_values_of_rbf():
+    h = ksd_matrix(X, S)
+    np.testing.assert_allclose([h[0, 1], h[0, 0]], [3.904341064, 9.387845896], rtol=RTOL)
+    np.testing.assert_allclose(u_and_v(h), [0.7106674503, 1.046311360], rtol=RTOL)
+
+
+def test_matrix_has_the_check_values_of_imq():
+    one = ksd_matrix(X, S, IMQ(1.0))
+    np.testing.assert_allclose([one[0, 1], *u_and_v(one)], [2.476407999, 0.4953349577, 0.9601562483], rtol=RTOL)
+    # The note's c = median is (c^2 + q)^(-1/2), ours (1 + q / c^2)^(-1/2).
+    median = ksd_matrix(X, S, IMQ())
+    np.testing.assert_allclose(u_and_v(median / median_distance(X)), [0.2939756768, 0.4496124716], rtol=RTOL)
+    np.testing.assert_allclose(u_and_v(median)[0], 0.6406007103, rtol=RTOL)
+
+
+@pytest.mark.parametrize(
+    "kernel", [RBF(), RBF(scale=0.5), IMQ(2.0, exponent=-0.3), Matern(1.5), Matern(smoothness=2.5)]
+)
+def test_matrix_sums_to_the_discrepancy(kernel):
+    far = X + 1000  # centring saves the digits
+    u, v = u_and_v(ksd_matrix(far, S, kernel))
+    np.testing.assert_allclose(u, ksd(far, S, kernel=kernel, statistic="u"), rtol=1e-8)
+    np.testing.assert_allclose(v, ksd(far, S, kernel=kernel, statistic="v"), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("pairing", "mean", "statistic", "deviation", "pvalue"),
+    [
+        ("halves", -0.9330484854, -2.950558381, 1.946096715, 0.9352582369),
+        ("neighbours", 0.2037469092, 0.6443042994, 2.959532972, 0.4138295926),
+    ],
+)
+def test_linear_test_has_the_check_values(pairing, mean, statistic, deviation, pvalue):
+    terms = linear_ksd_terms(X, S, pairing=pairing)
+    np.testing.assert_allclose(terms.mean(), mean, rtol=RTOL)
+    outcome = linear_ksd_test(X, S, key=KEY, pairing=pairing, num_draws=100_000)
+    np.testing.assert_allclose([outcome.statistic, outcome.pvalue], [statistic, pvalue], rtol=RTOL)
+    np.testing.assert_allclose(outcome.null_distribution.std(), deviation, rtol=0.01)
+
+
+def test_linear_terms_are_entries_of_the_matrix():
+    h, (first, second) = ksd_matrix(X, S), np.arange(20).reshape(2, 10)
+    np.testing.assert_allclose(linear_ksd_terms(X, S), h[first, second], rtol=1e-10)
+    np.testing.assert_allclose(linear_ksd_terms(X, S, pairing="neighbours"), h[::2, 1::2].diagonal(), rtol=1e-10)
+    assert linear_ksd_terms(X[:7], S[:7]).shape == (3,)
+
+
+@pytest.mark.statistical
+def test_linear_test_keeps_its_level():
+    def pvalue(key):
+        data_key, test_key = jax.random.split(key)
+        x = jax.random.normal(data_key, (200, 2))
+        return linear_ksd_test(x, -x, key=test_key, num_draws=1, kernel=RBF(1.5)).pvalue
+
+    assert_calibrated(rejections(pvalue, 1000), 1000)
+
+
+@pytest.mark.parametrize("test", [ksd_test, linear_ksd_test])
+def test_wrong_model_is_rejected(test):
+    x = jax.random.normal(KEY, (500, 2))
+    assert test(x, -(x - 1), key=jax.random.key(1)).pvalue < 0.01

@@ -1,0 +1,131 @@
+"""Random feature Stein discrepancies: check values, features, level."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from slicestein.baselines import rff_cauchy_test, rff_gaussian_test, rfsd, rfsd_l1imq_test, rfsd_l2sech_test
+from slicestein.kernels import median_distance
+from tests.unit.standard_input import RTOL, S, X, assert_calibrated, rejections
+
+KEY = jax.random.key(0)
+TESTS = [rfsd_l1imq_test, rfsd_l2sech_test, rff_gaussian_test, rff_cauchy_test]
+MEDIAN = median_distance(X)
+
+
+def imq():
+    law, rng = rfsd.imq_law(X), np.random.default_rng(21)
+    normal = rng.standard_normal((5, 3))
+    return law, law.locations(jnp.asarray(normal), jnp.asarray(rng.chisquare(0.5, 5)))
+
+
+def sech():
+    law = rfsd.sech_law(X)
+    return law, law.locations(jnp.asarray(np.random.default_rng(22).random((5, 3))))
+
+
+def test_l1imq_has_the_check_values():
+    law, z = imq()
+    found = [law.power, law.offset, law.offset**2 / law.df, z[0, 0], law.log_density(z)[0]]
+    np.testing.assert_allclose(found, [-10.9375, 4.176597334, 34.88793058, 1.884427274, -11.83111493], rtol=RTOL)
+    log_r2 = rfsd.log_discrepancy(law.features(z, X, S), exponent=1)
+    np.testing.assert_allclose([log_r2, np.log(20) + log_r2], [-74.39032351, -71.39459124], rtol=RTOL)
+
+
+def test_l2sech_has_the_check_values():
+    law, z = sech()
+    found = [rfsd.median_l1_distance(X), law.rate, law.location_steepness, z[0, 0], law.log_density(z)[0]]
+    expected = [3.239281710, 0.7697352300, 0.6174208293, -0.9856684412, -6.798417922]
+    np.testing.assert_allclose(found, expected, rtol=RTOL)
+    r2 = jnp.exp(rfsd.log_discrepancy(law.features(z, X, S), exponent=2))
+    np.testing.assert_allclose(r2, 0.9161007438, rtol=RTOL)
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "expected"),
+    [
+        (np.random.default_rng(23).standard_normal((5, 3)), 1.176737755),
+        (np.random.default_rng(25).laplace(size=(5, 3)), 1.371816862),
+    ],
+    ids=["gaussian", "cauchy"],
+)
+def test_fourier_features_have_the_check_values(frequencies, expected):
+    phases = jnp.asarray(2 * np.pi * np.random.default_rng(24).random(5))
+    features = rfsd.fourier_features(jnp.asarray(frequencies) / MEDIAN, phases, X, S)
+    np.testing.assert_allclose(jnp.exp(rfsd.log_discrepancy(features, exponent=2)), expected, rtol=RTOL)
+
+
+@pytest.mark.parametrize("make", [imq, sech])
+def test_bracket_is_the_gradient_of_the_logarithm(make):
+    law, z = make()
+
+    def log_size(x):
+        return law.features(z, x[None], jnp.zeros((1, 3))).log_size[0]
+
+    slopes = jax.vmap(jax.jacobian(log_size))(X)  # (N, M, D)
+    bracket = law.features(z, X, S).bracket
+    np.testing.assert_allclose(bracket, S[:, :, None] + jnp.swapaxes(slopes, 1, 2), rtol=1e-10, atol=1e-12)
+
+
+def test_densities_are_those_of_the_draws():
+    """Weights must match the draws: E[1 / nu(Z); |Z| < r] is the volume of the ball, here in one dimension."""
+    x = X[:, :1]
+    imq_law, sech_law = rfsd.imq_law(x, df=2.6), rfsd.sech_law(x)
+    keys = jax.random.split(KEY, 3)
+    chi_square = jax.random.chisquare(keys[1], 2.6, shape=(200_000,))
+    samples = [
+        (imq_law, imq_law.locations(jax.random.normal(keys[0], (200_000, 1)), chi_square)),
+        (sech_law, sech_law.locations(jax.random.uniform(keys[2], (200_000, 1)))),
+    ]
+    for law, z in samples:
+        radius = jnp.median(jnp.abs(z - law.centre))
+        inside = jnp.abs(z - law.centre)[:, 0] < radius
+        volume = jnp.mean(jnp.where(inside, jnp.exp(-law.log_density(z)), 0))
+        np.testing.assert_allclose(volume, 2 * radius, rtol=0.02)
+
+
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_high_dimension_stays_finite(test, dtype):
+    """In 60 dimensions log F spans hundreds: features must not be lost to underflow, nor results to overflow."""
+    x = jax.random.normal(KEY, (100, 60), dtype)
+    outcome = test(x, -x, key=KEY, num_draws=50)
+    assert outcome.statistic.dtype == dtype
+    assert bool(jnp.isfinite(outcome.statistic) & jnp.isfinite(outcome.null_distribution).all())
+
+
+def test_locations_are_finite_at_the_ends_of_single_precision():
+    law = rfsd.sech_law(X.astype(jnp.float32))
+    ends = jnp.array([[jnp.finfo("float32").tiny, 0.5, 1 - 2.0**-24]], jnp.float32)
+    assert bool(jnp.isfinite(law.locations(ends)).all())
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("with_model", [True, False])
+def test_level(test, with_model):
+    """In two dimensions. L1 IMQ is not calibrated (0.1 without samples of the model): it must not be worse."""
+
+    def pvalue(key):
+        data_key, model_key, test_key = jax.random.split(key, 3)
+        x, y = jax.random.normal(data_key, (100, 2)), jax.random.normal(model_key, (300, 2))
+        model = {"model_samples": (y, -y)} if with_model else {}
+        return test(x, -x, key=test_key, num_draws=199, **model).pvalue
+
+    count = rejections(pvalue, 200)
+    if test is rfsd_l1imq_test:
+        assert count < 60
+    else:
+        assert_calibrated(count, 200)
+
+
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("with_model", [True, False])
+def test_wrong_model_is_rejected(test, with_model):
+    x, y = jax.random.normal(KEY, (2, 500, 3))
+    score = functools.partial(jnp.multiply, -2.0)
+    model = {"model_samples": (y / np.sqrt(2), score(y / np.sqrt(2)))} if with_model else {}
+    assert test(x, score(x), key=jax.random.key(1), **model).pvalue < 0.02
