@@ -1,4 +1,4 @@
-"""Input "A" of /work/shared/reference/baselines.md: 20 samples in 3 dimensions and a diagonal Gaussian model."""
+"""Input "A": 20 samples in 3 dimensions and a diagonal Gaussian model, with published check values."""
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,7 @@
 """Null distributions: check values, moments, and the level of the tests they give."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -178,7 +180,7 @@ def test_power_is_that_of_repeated_experiments():
         x = jax.random.normal(key, (count, 1))
         return ksd_matrix(x, -(x - shift), RBF(1.0))
 
-    matrices = lax.map(h_of, jax.random.split(jax.random.key(0), trials))
+    matrices = jax.jit(lambda keys: lax.map(h_of, keys))(jax.random.split(jax.random.key(0), trials))
     us = (matrices.sum((1, 2)) - jnp.trace(matrices, axis1=1, axis2=2)) / (count * (count - 1))
     sigma = jnp.mean(jax.vmap(null.sigma_h)(matrices))
     # The factor 4: without it sigma would be half of this. Relative error of a deviation: 1 / sqrt(2 * 400).
@@ -191,6 +193,7 @@ def test_power_is_that_of_repeated_experiments():
 # --- dependence --------------------------------------------------------------------------------
 
 
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))
 def autoregression(key, coefficient, num_chains, length, dim):
     noise = jax.random.normal(key, (length, num_chains, dim))
 

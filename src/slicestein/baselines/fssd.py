@@ -180,35 +180,35 @@ def fit_locations(
     terms it is met after one step, the criterion being small), and the box of the bandwidth follows the scale of
     the data.
     """
-    locations = initial_locations(x, key, num_locations)
-    median = median_distance(x)
-    widths = median * jnp.asarray(BANDWIDTH_GRID, x.dtype)
-    on_grid = _criterion_on_grid(x, s, locations, widths)
-    start = np.append(np.ravel(locations), widths[jnp.argmax(on_grid)])
-    unit = float(jnp.maximum(jnp.max(jnp.abs(on_grid)), jnp.finfo(x.dtype).tiny))
+    start, low, high, unit = (np.asarray(part, float) for part in _start_and_box(x, s, key, num_locations))
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = _loss_and_gradient(jnp.asarray(parameters, x.dtype), x, s)
-        return float(value) / unit, np.asarray(gradient, float) / unit
+        return float(value / unit), np.asarray(gradient, float) / unit
 
-    margin = LOCATION_MARGIN * jnp.std(x, axis=0)
-    low = np.append(np.tile(x.min(0) - margin, num_locations), median / BANDWIDTH_MARGIN)
-    high = np.append(np.tile(x.max(0) + margin, num_locations), median * BANDWIDTH_MARGIN)
     best = scipy.optimize.minimize(
         loss,
-        np.clip(start, low, high),
+        start,
         jac=True,
         method="L-BFGS-B",
         bounds=scipy.optimize.Bounds(low, high),
         options={"maxiter": MAX_ITERATIONS, "ftol": TOLERANCE},
     ).x
     fitted = jnp.asarray(best, x.dtype)
-    return fitted[:-1].reshape(locations.shape), fitted[-1]
+    return fitted[:-1].reshape(num_locations, -1), fitted[-1]
 
 
-@jax.jit
-def _criterion_on_grid(x: Array, s: Array, locations: Array, widths: Array) -> Float[Array, " w"]:
-    return jax.lax.map(lambda width: power_criterion(x, s, locations, width), widths)
+@functools.partial(jax.jit, static_argnames="num_locations")
+def _start_and_box(x: Array, s: Array, key: PRNGKeyArray, num_locations: int) -> tuple[Array, Array, Array, Array]:
+    """Where to start, both ends of the box, and the size of the criterion."""
+    locations, median = initial_locations(x, key, num_locations), median_distance(x)
+    widths = median * jnp.asarray(BANDWIDTH_GRID, x.dtype)
+    on_grid = jax.lax.map(lambda width: power_criterion(x, s, locations, width), widths)
+    start = jnp.append(locations, widths[jnp.argmax(on_grid)])
+    margin = LOCATION_MARGIN * jnp.std(x, axis=0)
+    low = jnp.append(jnp.tile(x.min(0) - margin, num_locations), median / BANDWIDTH_MARGIN)
+    high = jnp.append(jnp.tile(x.max(0) + margin, num_locations), median * BANDWIDTH_MARGIN)
+    return jnp.clip(start, low, high), low, high, jnp.maximum(jnp.abs(on_grid).max(), jnp.finfo(x.dtype).tiny)
 
 
 @jax.jit

@@ -12,7 +12,8 @@ from tests.unit.standard_input import RTOL, S, X, assert_calibrated, rejections
 KEY = jax.random.key(0)
 LOCATIONS = jnp.asarray(np.random.default_rng(3).standard_normal((2, 3)))
 MEDIAN = median_distance(X)
-TAU = fssd.fssd_features(X, S, LOCATIONS, MEDIAN)
+TAU = jax.jit(fssd.fssd_features)(X, S, LOCATIONS, MEDIAN)
+criterion = jax.jit(fssd.power_criterion)
 
 
 def test_statistic_has_the_check_values():
@@ -22,7 +23,7 @@ def test_statistic_has_the_check_values():
 
 
 def test_criterion_and_gradient_have_the_check_values():
-    value, (by_location, by_bandwidth) = jax.value_and_grad(fssd.power_criterion, (2, 3))(X, S, LOCATIONS, MEDIAN)
+    value, (by_location, by_bandwidth) = jax.value_and_grad(criterion, (2, 3))(X, S, LOCATIONS, MEDIAN)
     found = [value, by_location[0, 0], by_bandwidth]
     np.testing.assert_allclose(found, [0.2541754014, -0.006349621619, -0.009124921627], rtol=RTOL)
 
@@ -65,9 +66,10 @@ def test_fit_raises_the_criterion_in_the_box(dtype):
     locations, bandwidth = fssd.fit_locations(x, s, key=KEY, num_locations=3)
     assert locations.shape == (3, 10)
     assert locations.dtype == bandwidth.dtype == dtype
-    start = fssd.power_criterion(x, s, fssd.initial_locations(x, KEY, 3), median_distance(x))
-    # One step only, as with a stopping rule in absolute terms, does not reach 1.5.
-    assert fssd.power_criterion(x, s, locations, bandwidth) > 1.5 * jnp.abs(start)
+    widths = median_distance(x) * jnp.asarray(fssd.BANDWIDTH_GRID, dtype)
+    first = fssd.initial_locations(x, KEY, 3)
+    starts = [criterion(x, s, first, width) for width in widths]
+    assert criterion(x, s, locations, bandwidth) > 1.5 * max(starts)  # after one step: 1.0x
     assert 0.1 < bandwidth / median_distance(x) < 10
 
 
@@ -103,6 +105,6 @@ def test_fitted_locations_keep_the_level():
 
 def test_wrong_models_are_rejected():
     x = jax.random.normal(KEY, (500, 5))
-    wrong = -x.at[:, 0].mul(2)
+    wrong = -x.at[:, 0].mul(4)
     assert fssd_rand_test(x, wrong, key=jax.random.key(1)).pvalue < 0.01
     assert fssd_opt_test(x[100:], wrong[100:], key=jax.random.key(1), train=(x[:100], wrong[:100])).pvalue < 0.01

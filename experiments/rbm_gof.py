@@ -1,0 +1,102 @@
+"""Gauss-Bernoulli RBM with perturbed weights (label "fig: RBM_All").
+
+The slices are chosen on states of 200 separate chains during burn-in; 800 samples are tested.
+
+    python -m experiments.rbm_gof --preset smoke | quick | claims | paper
+"""
+
+import time
+
+import numpy as np
+
+from experiments import runner
+
+LEVELS = (0.0, 0.005, 0.007, 0.009, 0.01, 0.011, 0.012, 0.013, 0.014, 0.016, 0.018)
+METHODS = ("maxsksd-rg", "maxsksd-g", "ksd", "linear-ksd", "mmd", "fssd-rand", "fssd-opt", "rff-gaussian", "rfsd-l1imq")
+BURN_IN, TRAIN_CHAINS, TRAIN_STATES = 2000, 200, 10
+
+
+def cells(preset: str) -> list[dict]:
+    levels, trials = {
+        "smoke": ((0.05,), 1),
+        "quick": ((0.0, 0.005, 0.01, 0.014, 0.018), 10),
+        "claims": ((0.01,), 100),
+        "paper": (LEVELS, 100),
+    }[preset]
+    burn_in = 50 if preset == "smoke" else BURN_IN
+    return [{"level": level, "seed": seed, "burn_in": burn_in} for level in levels for seed in range(trials)]
+
+
+def work(cell: dict) -> dict:
+    """All methods on one model, fresh for every trial."""
+    import jax
+    import jax.numpy as jnp
+
+    import slicestein as ss
+    from slicestein.samplers import GaussBernoulliRBM
+    from slicestein.whitening import whiten
+
+    start = time.perf_counter()
+    keys = jax.random.split(jax.random.key(cell["seed"]), 6)
+    model = jax.tree.map(lambda a: a.astype(jnp.float32), GaussBernoulliRBM.random(keys[0], 50, 40))
+    other = jax.tree.map(lambda a: a.astype(jnp.float32), model.perturb(keys[1], cell["level"]))
+    burn_in = cell["burn_in"]
+    x = other.sample(keys[2], 1000, burn_in)
+    y = model.sample(keys[3], 1000, burn_in)
+    # Training states: the second half of the burn-in of separate chains, thinned.
+    gap = max(1, burn_in // (2 * TRAIN_STATES))
+    states = [other.sample(keys[4], TRAIN_CHAINS, burn_in // 2)]
+    for key in jax.random.split(keys[5], TRAIN_STATES - 1):
+        states.append(other.sample(key, TRAIN_CHAINS, gap, init=states[-1]))
+    train = jnp.concatenate(states)
+
+    results = {}
+    common = {"key": cell["seed"], "num_bootstrap": 1000}
+    coordinates = whiten(train, model.score(train))
+    z, zs = coordinates(train, model.score(train))
+    for method in ("maxsksd-rg", "maxsksd-g"):
+        fit = ss.fit_slices(z, zs, key=cell["seed"], optimize=method[8:], steps=20)
+        test, score = coordinates(x[:800], model.score(x[:800]))
+        results[method] = ss.gof_test(test, score, slices=fit.slices, method=method, **common).pvalue
+    for method in METHODS[2:]:
+        samples = y if method == "mmd" else None
+        results[method] = ss.gof_test(x, model.score, method=method, model_samples=samples, **common).pvalue
+    return {"pvalues": results, "seconds": round(time.perf_counter() - start, 2)}
+
+
+def rates(rows: list[dict]) -> dict[tuple[float, str], tuple[float, int]]:
+    groups: dict[tuple[float, str], list[bool]] = {}
+    for row in rows:
+        for method, p in row["pvalues"].items():
+            groups.setdefault((row["level"], method), []).append(p <= 0.05)
+    return {key: (float(np.mean(hits)), len(hits)) for key, hits in groups.items()}
+
+
+def figure(rows: list[dict], path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    found = rates(rows)
+    fig, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
+    for i, method in enumerate(METHODS):
+        points = sorted((level, rate) for (level, m), (rate, _) in found.items() if m == method)
+        width = 2.4 if method.startswith("maxsksd") else 1.0
+        ax.plot(*zip(*points, strict=True), marker="os^Dv<>pP"[i], label=method, linewidth=width)
+    ax.set(xlabel="noise added to the weights", ylabel="rejection rate, level 0.05", ylim=(-0.03, 1.03))
+    ax.legend(frameon=False, fontsize=8)
+    fig.savefig(path, dpi=110)
+
+
+def main() -> None:
+    preset = runner.preset(__doc__.splitlines()[0], ("smoke", "quick", "claims", "paper"))
+    rows = runner.run(f"rbm_gof-{preset}", cells(preset), work)
+    for (level, method), (rate, count) in sorted(rates(rows).items()):
+        print(f"level {level:<6} {method:<14} {rate:.2f} of {count}")
+    if preset in ("quick", "paper"):
+        figure(rows, runner.FIGURES / f"rbm_gof-{preset}.png")
+
+
+if __name__ == "__main__":
+    main()

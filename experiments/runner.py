@@ -1,0 +1,66 @@
+"""Run an experiment as independent cells, one JSON line each: resumable, on every core, with the time left.
+
+An experiment is a list of cells (dicts that identify a run) and a function from a cell to its results. Lines already in
+the file are not run again, so a run that was killed goes on where it stopped.
+"""
+
+import argparse
+import concurrent.futures as futures
+import json
+import multiprocessing
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+HERE = Path(__file__).parent
+RESULTS, FIGURES = HERE / "results", HERE / "figures"
+
+
+def identity(row: dict, keys: list[str]) -> str:
+    return json.dumps({k: row.get(k) for k in keys}, sort_keys=True)
+
+
+def load(name: str) -> list[dict]:
+    """All lines of a result file."""
+    path = RESULTS / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _single_threaded() -> None:
+    """One core per worker: two workers on two cores do more than one worker with two threads."""
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["JAX_ENABLE_X64"] = "1"
+
+
+def run(name: str, cells: list[dict], work: Callable[[dict], dict]) -> list[dict]:
+    """Run the cells that are missing from results/NAME.jsonl; `work` must be importable by name."""
+    RESULTS.mkdir(exist_ok=True)
+    keys = sorted({k for cell in cells for k in cell})
+    done = {identity(row, keys) for row in load(name)}
+    missing = [cell for cell in cells if identity(cell, keys) not in done]
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    _single_threaded()  # inherited by the workers, before any of them imports JAX
+    context = multiprocessing.get_context("spawn")
+    workers = min(len(missing), os.cpu_count() or 1)
+    with (
+        Progress(*columns) as progress,
+        (RESULTS / f"{name}.jsonl").open("a") as file,
+        futures.ProcessPoolExecutor(max(workers, 1), mp_context=context) as pool,
+    ):
+        bar = progress.add_task(name, total=len(cells), completed=len(cells) - len(missing))
+        pending = {pool.submit(work, cell): cell for cell in missing}
+        for future in futures.as_completed(pending):
+            file.write(json.dumps(pending[future] | future.result()) + "\n")
+            file.flush()
+            progress.advance(bar)
+    return load(name)
+
+
+def preset(description: str, choices: tuple[str, ...] = ("smoke", "quick", "paper")) -> str:
+    """The preset named on the command line."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--preset", choices=choices, default="quick")
+    return parser.parse_args().preset
