@@ -129,7 +129,7 @@ def fit_slices(
         start = _starts_g(init, fit, judge, start_key, kernel)
     else:
         _checks.one_of("init", init, INITS)
-        start = _starts_rg(init, (x, s), start_key, num_slices, kernel)
+        start = _starts_rg(init, (x, s), fit, judge, start_key, num_slices, kernel)
     if steps < 1:
         return SliceFit(start, {})
     fitted, taken, history = _ascend(
@@ -168,38 +168,56 @@ def _starts_g(init: str, fit: Samples, judge: Samples, key: Array, kernel: Kerne
     return Slices(r, jnp.stack(candidates)[jnp.argmax(values, axis=0), jnp.arange(dim)])
 
 
-def _starts_rg(init: str, data: Samples, key: Array, num_slices: int | None, kernel: Kernel) -> Slices:
-    """Slices of the families asked for, strongest first."""
+def _starts_rg(
+    init: str, data: Samples, fit: Samples, judge: Samples, key: Array, num_slices: int | None, kernel: Kernel
+) -> Slices:
+    """Slices of the families asked for: held-out samples tell which to keep, then all samples find them anew.
+
+    Where fewer than ten samples per dimension are held out they cannot tell: then the moment slices are kept in any
+    case, because a signal that is too weak to be seen here may be a strong one on the samples to be tested.
+    """
     dim = data[0].shape[1]
-    few = min(dim, num_slices or CLOSED_FORM_SLICES)
     if init == "random":
         return Slices(*jax.random.normal(key, (2, num_slices or dim, dim), data[0].dtype))
-    if init == "active":
-        return active_slices(*data, few, estimator="stein")
-    if init == "moments":
-        return _moment_slices(*data, few)
-    axes = jax.tree.map(lambda a: a.astype(data[0].dtype), Slices.basis(dim))
-    axes = _strongest(axes, data, num_slices, kernel)
-    if init == "basis":
-        return axes
-    families = (_moment_slices(*data, few), active_slices(*data, few, estimator="stein"), axes)
-    pool = Slices(*(jnp.concatenate([getattr(family, name) for family in families]) for name in "rg"))
-    return pool if num_slices is None else _strongest(pool, data, num_slices, kernel)
+    few = min(dim, num_slices or CLOSED_FORM_SLICES)
+    pool = _pool(init, *fit, few)
+    signal = sksd(*judge, pool, kernel=kernel, per_slice=True) * slice_weights(pool, *judge, kernel)
+    unsure = num_slices is None and init in ("best", "moments") and judge[0].shape[0] < 10 * dim
+    kept = _strongest(np.asarray(signal), num_slices, always=few if unsure else 0)
+    return jax.tree.map(lambda a: a[kept], _pool(init, *data, few))
 
 
-def _strongest(slices: Slices, data: Samples, num: int | None, kernel: Kernel) -> Slices:
-    """The slices of largest discrepancy: `num`, or as many as raise the signal-to-noise ratio of their sum.
+def _pool(init: str, x: Array, s: Array, num: int) -> Slices:
+    families = []
+    if init in ("best", "moments"):
+        families.append(_moment_slices(x, s, num))
+    if init in ("best", "active"):
+        families.append(active_slices(x, s, num, estimator="stein"))
+    if init in ("best", "basis"):
+        families.append(Slices(*(jnp.eye(x.shape[1], dtype=x.dtype) for _ in "rg")))
+    return Slices(*(jnp.concatenate([getattr(family, name) for family in families]) for name in "rg"))
 
-    U is measured in units of the mean of h(x, x) = N V - (N - 1) U, to which its noise is proportional.
+
+def _strongest(signal: np.ndarray, num: int | None, always: int) -> np.ndarray:
+    """Indices of the first `always` slices and of the strongest others.
+
+    `num` in all, or as many as raise the signal-to-noise ratio of the sum, by powers of two: few sizes, few
+    compilations.
     """
-    count = data[0].shape[0]
-    u, v = (sksd(*data, slices, kernel=kernel, statistic=form, per_slice=True) for form in ("u", "v"))
-    signal = u / (count * v - (count - 1) * u)
-    order = jnp.argsort(-signal)
-    if num is None:  # among powers of two: few sizes, few compilations
-        ratio = np.cumsum(signal[order]) / np.sqrt(np.arange(1, slices.num + 1))
-        num = max((*(2**k for k in range(slices.num.bit_length())), slices.num), key=lambda size: ratio[size - 1])
-    return jax.tree.map(lambda a: a[order[:num]], slices)
+    order = np.concatenate([np.arange(always), always + np.argsort(-signal[always:])])
+    if num is None:
+        ratio = np.cumsum(signal[order]) / np.sqrt(np.arange(1, len(order) + 1))
+        rest = len(order) - always
+        sizes = {always, *(always + 2**k for k in range(rest.bit_length())), len(order)} - {0}
+        num = max(sizes, key=lambda size: ratio[size - 1])
+    return order[:num]
+
+
+def slice_weights(slices: Slices, x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel) -> Float[Array, " m"]:
+    """One over the mean of h(x, x): the noise of U is proportional to it, so weighted slices count alike."""
+    count = x.shape[0]
+    u, v = (sksd(x, s, slices, kernel=kernel, statistic=form, per_slice=True) for form in ("u", "v"))
+    return 1 / (count * v - (count - 1) * u)
 
 
 def _slope_matrix(x: Array, s: Array) -> Float[Array, "d d"]:
@@ -209,16 +227,25 @@ def _slope_matrix(x: Array, s: Array) -> Float[Array, "d d"]:
 
 @functools.partial(jax.jit, static_argnames="num")
 def _moment_slices(x: Array, s: Array, num: int) -> Slices:
-    """The mean score, then the directions whose scale is most wrong.
+    """The mean score, then the pairs (r, g) of largest slope in units of its noise.
 
-    -E[s x^T] is I for the model. Its singular values scatter in proportion to themselves, so that 1/4 is as
-    far from 1 as 4 is.
+    The noise of r^T (E[s x^T] + I) g grows with the spread of s along r and of x along g, which makes these the
+    leading canonical directions of the slope matrix.
     """
-    left, scale, right = jnp.linalg.svd(-s.T @ (x - x.mean(0)) / x.shape[0])
-    tiny = jnp.finfo(x.dtype).tiny
-    order = jnp.argsort(-jnp.abs(jnp.log(jnp.maximum(scale, tiny))))[: num - 1]
-    shift = s.mean(0, keepdims=True) + tiny
-    return Slices(jnp.concatenate([shift, left.T[order]]), jnp.concatenate([shift, right[order]]))
+    score_root, input_root = (_inverse_root(z) for z in (s, x - x.mean(0)))
+    left, _, right = jnp.linalg.svd(score_root @ _slope_matrix(x, s) @ input_root)
+    shift = score_root @ (score_root @ s.mean(0)) + jnp.finfo(x.dtype).tiny
+    r = jnp.concatenate([shift[None], left.T[: num - 1] @ score_root])
+    g = jnp.concatenate([shift[None], right[: num - 1] @ input_root])
+    return Slices(r, g)
+
+
+def _inverse_root(z: Float[Array, "n d"]) -> Float[Array, "d d"]:
+    """Inverse symmetric root of the second moment, kept away from singular where samples are few."""
+    count, dim = z.shape
+    values, vectors = jnp.linalg.eigh(z.T @ z / count)
+    ridge = jnp.mean(values) * min(0.5, dim / count)
+    return (vectors / jnp.sqrt(jnp.maximum(values, 0) + ridge)) @ vectors.T
 
 
 class _State(NamedTuple):

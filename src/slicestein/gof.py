@@ -22,11 +22,11 @@ from jaxtyping import Array, Float
 
 from slicestein import _checks, baselines, exact, fourier, null
 from slicestein._checks import ScoreLike
-from slicestein.discrepancy import prepare, sksd
-from slicestein.fit_slices import Init, fit_slices
+from slicestein.discrepancy import Problem, prepare, sksd
+from slicestein.fit_slices import Init, fit_slices, slice_weights
 from slicestein.kernels import RBF, Kernel
 from slicestein.slices import Slices
-from slicestein.stein import diagonal_mean
+from slicestein.stein import Projected, diagonal_mean
 from slicestein.whitening import whiten
 
 Bootstrap = Literal["auto", "wild", "multinomial", "dependent", "eigenvalues"]
@@ -217,7 +217,7 @@ def gof_test(
         )
         return GofResult(*_plain(outcome), **common)
 
-    coordinates = None
+    coordinates, weights = None, jnp.ones((), x.dtype)
     if slices is None:
         if standardize:
             coordinates = whiten(x[train], s[train])
@@ -233,9 +233,10 @@ def gof_test(
             kernel=kernel,
             shuffle=not dependent,
         ).slices
+        weights = slice_weights(slices, x[train], s[train], kernel)
     x, s = x[test], s[test]
-    outcome = _sliced_outcome(x, s, slices, kernel, bootstrap, null_key, num_bootstrap, chains)
-    per_slice = np.asarray(sksd(x, s, slices, kernel=kernel, per_slice=True))
+    outcome = _sliced_outcome(x, s, slices, weights, kernel, bootstrap, null_key, num_bootstrap, chains)
+    per_slice = np.asarray(weights * sksd(x, s, slices, kernel=kernel, per_slice=True))
     share = np.asarray(jnp.maximum(per_slice, 0) @ (slices.r**2 + slices.g**2)) / 2
     if coordinates is not None:
         slices = Slices(slices.r @ coordinates.inverse.T, slices.g @ coordinates.forward)
@@ -334,32 +335,55 @@ def _baseline_outcome(
 
 
 def _sliced_outcome(
-    x: Array, s: Array, slices: Slices, kernel: Kernel, bootstrap: str, key: Array, num_draws: int, chains: int
+    x: Array,
+    s: Array,
+    slices: Slices,
+    weights: Array,
+    kernel: Kernel,
+    bootstrap: str,
+    key: Array,
+    num_draws: int,
+    chains: int,
 ) -> null.Outcome:
     problem = prepare(x, s, slices, kernel, None)
     flip = null.flip_probability(x, chains) if bootstrap == "dependent" else None
     kind: Any = KINDS.get(bootstrap, bootstrap)
     if problem.num_samples <= MATRIX_SAMPLES or kernel.spectrum is None or bootstrap == "eigenvalues":
-        h = _matrix(problem, kernel)
+        h = _matrix(problem, weights, kernel)
         if bootstrap == "eigenvalues":
             statistic = (h.sum() - jnp.trace(h)) / (h.shape[0] * (h.shape[0] - 1))
             draws = null.eigenvalue_null(h, key, num_draws)
             return null.Outcome(statistic, draws, null.pvalue(statistic, draws))
         return null.bootstrap_test(h, key=key, kind=kind, num_draws=num_draws, num_chains=chains, flip_probability=flip)
-    return _linear_outcome(problem, kernel, key, flip, kind=kind, num_draws=num_draws, num_chains=chains)
+    return _linear_outcome(problem, weights, kernel, key, flip, kind=kind, num_draws=num_draws, num_chains=chains)
 
 
 @jax.jit
-def _matrix(problem: Any, kernel: Kernel) -> Float[Array, "n n"]:
-    return exact.matrix(problem.project(*problem.per_slice()), kernel)
+def _matrix(problem: Problem, weights: Array, kernel: Kernel) -> Float[Array, "n n"]:
+    return exact.matrix(_weighted(problem, weights), kernel)
+
+
+def _weighted(problem: Problem, weights: Array) -> Projected:
+    """Projections scaled so that the Stein kernel of each slice is multiplied by its weight."""
+    u, a, c = problem.project(*problem.per_slice())
+    root = jnp.sqrt(weights)[..., None]
+    return Projected(u, root * a, root * c)
 
 
 @functools.partial(jax.jit, static_argnames=("kind", "num_draws", "num_chains"))
 def _linear_outcome(
-    problem: Any, kernel: Kernel, key: Array, flip: Any, *, kind: Any, num_draws: int, num_chains: int
+    problem: Problem,
+    weights: Array,
+    kernel: Kernel,
+    key: Array,
+    flip: Any,
+    *,
+    kind: Any,
+    num_draws: int,
+    num_chains: int,
 ) -> null.Outcome:
     """A quadratic form in weights is the V-statistic with scores and Jacobian terms times the weights."""
-    data = problem.project(*problem.per_slice())
+    data = _weighted(problem, weights)
     count = problem.num_samples
     form = null.FORMS[kind]
     diagonal = data.a**2 + data.c**2 if form == "u" else None

@@ -15,11 +15,17 @@ MEDIAN = 2.179094261  # to the 10 digits printed; tests use the function
 RTOL = 6e-10
 
 
-def rejections(pvalue_of_key, num_trials, seed=0):
-    """How many of the trials have p <= 0.05."""
-    pvalues = jax.jit(lambda keys: jax.lax.map(pvalue_of_key, keys))(jax.random.split(jax.random.key(seed), num_trials))
-    assert bool(jnp.all((pvalues > 0) & (pvalues <= 1)))
-    return int(jnp.sum(pvalues <= 0.05))
+def normal(*shape, seed=0):
+    """Standard normal variables."""
+    return jnp.asarray(np.random.default_rng(seed).standard_normal(shape))
+
+
+def rejections(pvalue_of, *data):
+    """How many trials have p <= 0.05; ``pvalue_of(key, *rows)`` is called with a row of each array of data."""
+    keys = jax.random.split(jax.random.key(0), len(data[0]))
+    pvalues = np.asarray(jax.jit(lambda *args: jax.lax.map(lambda arg: pvalue_of(*arg), args))(keys, *data))
+    assert np.all((pvalues > 0) & (pvalues <= 1))
+    return int(np.sum(pvalues <= 0.05))
 
 
 def assert_calibrated(count, num_trials):

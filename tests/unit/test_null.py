@@ -1,7 +1,5 @@
 """Null distributions: check values, moments, and the level of the tests they give."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,10 +8,12 @@ from jax import lax
 
 from slicestein import RBF, null
 from slicestein.baselines import ksd_matrix, ksd_test
-from tests.unit.standard_input import RTOL, S, X, assert_calibrated, rejections
+from tests.unit.standard_input import RTOL, S, X, assert_calibrated, normal, rejections
 
 H = ksd_matrix(X, S)
 N = len(X)
+statistic_and_draws = jax.jit(null.statistic_and_draws, static_argnums=2)
+bootstrap_weights = jax.jit(null.bootstrap_weights, static_argnums=(0, 2, 3), static_argnames="num_chains")
 HOLLOW = np.asarray(H) * (1 - np.eye(N))
 U = HOLLOW.sum() / (N * (N - 1))
 MULTINOMIAL = np.random.default_rng(7).multinomial(N, np.full(N, 1 / N), size=4)
@@ -45,7 +45,7 @@ def ar_multipliers():
     ids=["multinomial", "rademacher-u", "rademacher-v", "sign-chain", "ar-multipliers"],
 )
 def test_draws_have_the_check_values(weights, form, expected):
-    statistic, draws = null.statistic_and_draws(H, jnp.asarray(weights), form)
+    statistic, draws = statistic_and_draws(H, jnp.asarray(weights), form)
     np.testing.assert_allclose(draws, expected, rtol=RTOL)
     np.testing.assert_allclose(statistic, {"u": 0.7106674503, "v": 1.046311360}[form], rtol=RTOL)
 
@@ -57,18 +57,17 @@ def test_pvalue_counts_the_statistic_itself():
     assert null.pvalue(jnp.array(-1.0), draws) == 1.0
 
 
-@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1, 0.5])
-@pytest.mark.parametrize("num_draws", [19, 99, 100, 999, 1000])
+@pytest.mark.parametrize(("alpha", "num_draws"), [(0.05, 999), (0.05, 1000), (0.01, 50), (0.5, 19)])
 def test_critical_value_and_pvalue_reject_the_same(alpha, num_draws):
     draws = jax.random.normal(jax.random.key(0), (num_draws,))
     critical = null.critical_value(draws, alpha)
     candidates = jnp.concatenate([draws, draws + 1e-9, draws - 1e-9, jnp.array([10.0])])
-    rejected = jax.vmap(lambda value: null.pvalue(value, draws))(candidates) <= alpha
-    np.testing.assert_array_equal(candidates > critical, rejected)
+    pvalues = jax.jit(jax.vmap(null.pvalue, (0, None)))(candidates, draws)
+    np.testing.assert_array_equal(np.asarray(candidates) > float(critical), np.asarray(pvalues) <= alpha)
 
 
 def weights_of(kind, num_draws, num_samples=N, **more):
-    return null.bootstrap_weights(kind, jax.random.key(3), num_draws, num_samples, **more)
+    return bootstrap_weights(kind, jax.random.key(3), num_draws, num_samples, **more)
 
 
 def test_multinomial_weights_are_counts():
@@ -80,8 +79,8 @@ def test_multinomial_weights_are_counts():
 
 
 def test_multinomial_draws_have_the_conditional_moments():
-    num_draws = 100_000
-    _, draws = null.statistic_and_draws(H, weights_of("multinomial", num_draws), "u")
+    num_draws = 50_000
+    _, draws = statistic_and_draws(H, weights_of("multinomial", num_draws), "u")
     centre = np.eye(N) - 1 / N
     variance = 2 * np.sum((centre @ HOLLOW @ centre) ** 2) / N**4
     np.testing.assert_allclose(draws.mean(), -(N - 1) * U / N**2, atol=4 * np.sqrt(variance / num_draws))
@@ -89,8 +88,8 @@ def test_multinomial_draws_have_the_conditional_moments():
 
 
 def test_rademacher_draws_have_the_conditional_moments():
-    num_draws = 100_000
-    _, draws = null.statistic_and_draws(H, weights_of("rademacher", num_draws), "u")
+    num_draws = 50_000
+    _, draws = statistic_and_draws(H, weights_of("rademacher", num_draws), "u")
     variance = 2 * np.sum(HOLLOW**2) / (N * (N - 1)) ** 2
     np.testing.assert_allclose(draws.mean(), 0, atol=4 * np.sqrt(variance / num_draws))
     np.testing.assert_allclose(draws.var(), variance, rtol=0.03)
@@ -98,8 +97,8 @@ def test_rademacher_draws_have_the_conditional_moments():
 
 def test_signs_give_u_and_v_the_same_pvalue():
     signs = jax.random.rademacher(jax.random.key(1), (500, N), dtype=float)
-    u = null.statistic_and_draws(H, signs / np.sqrt(N * (N - 1)), "u")
-    v = null.statistic_and_draws(H, signs / N, "v")
+    u = statistic_and_draws(H, signs / np.sqrt(N * (N - 1)), "u")
+    v = statistic_and_draws(H, signs / N, "v")
     assert 1 / 501 < null.pvalue(*u) == null.pvalue(*v)
 
 
@@ -145,20 +144,20 @@ def test_bad_arguments_are_named():
 
 
 def test_eigenvalue_null_has_the_quantiles_of_the_bootstrap():
-    x = jax.random.normal(jax.random.key(2), (150, 2))
+    x = normal(150, 2)
     h = ksd_matrix(x, -x)
     chi_square = null.eigenvalue_null(h, jax.random.key(4), 10_000)
     signs = null.bootstrap_test(h, key=jax.random.key(5), num_draws=10_000).null_distribution
-    # Signs and normal weights differ by O(1/N); 10,000 draws fix the 99% quantile to 3%.
+    # 10,000 draws fix the 99% quantile to 3% and the median to 0.01 standard deviations.
     for level in (0.5, 0.9, 0.95, 0.99):
-        quantiles = jnp.quantile(chi_square, level), jnp.quantile(signs, level)
-        np.testing.assert_allclose(*quantiles, rtol=0.06, atol=0.02 * float(jnp.std(signs)))
+        quantiles = np.quantile(chi_square, level), np.quantile(signs, level)
+        np.testing.assert_allclose(*quantiles, rtol=0.1, atol=0.05 * np.std(signs))
 
 
 def test_eigenvalue_null_has_the_conditional_variance():
-    draws = null.eigenvalue_null(H, jax.random.key(4), 100_000)
+    draws = null.eigenvalue_null(H, jax.random.key(4), 50_000)
     variance = 2 * np.sum(HOLLOW**2) / (N * (N - 1)) ** 2
-    np.testing.assert_allclose(draws.mean(), 0, atol=4 * np.sqrt(variance / 100_000))
+    np.testing.assert_allclose(draws.mean(), 0, atol=4 * np.sqrt(variance / 50_000))
     np.testing.assert_allclose(draws.var(), variance, rtol=0.03)
 
 
@@ -166,81 +165,71 @@ def test_eigenvalue_null_has_the_conditional_variance():
 @pytest.mark.parametrize("centred", [True, False])
 def test_gaussian_draws_have_the_covariance_of_the_features(shape, centred):
     features = 1 + np.random.default_rng(0).standard_normal(shape)
-    draws = null.gaussian_draws(jnp.asarray(features), jax.random.key(0), 100_000, centred=centred)
+    draws = null.gaussian_draws(jnp.asarray(features), jax.random.key(0), 50_000, centred=centred)
     expected = np.cov(features.T) if centred else features.T @ features / shape[0]
     scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
-    np.testing.assert_allclose((draws.T @ draws) / 100_000 / scale, expected / scale, atol=0.025)
+    np.testing.assert_allclose((draws.T @ draws) / 50_000 / scale, expected / scale, atol=0.025)
     np.testing.assert_allclose(draws.mean(0) / np.sqrt(np.diag(expected)), 0, atol=0.02)
 
 
 def test_power_is_that_of_repeated_experiments():
-    shift, count, trials = 0.3, 200, 400
+    shift, count, trials, threshold = 0.3, 100, 500, 0.06
 
-    def h_of(key):
-        x = jax.random.normal(key, (count, 1))
-        return ksd_matrix(x, -(x - shift), RBF(1.0))
+    def experiment(x):
+        h = ksd_matrix(x, -(x - shift), RBF(1.0))
+        u = (h.sum() - jnp.trace(h)) / (count * (count - 1))
+        return u, null.sigma_h(h), null.power_h1(h, threshold)
 
-    matrices = jax.jit(lambda keys: lax.map(h_of, keys))(jax.random.split(jax.random.key(0), trials))
-    us = (matrices.sum((1, 2)) - jnp.trace(matrices, axis1=1, axis2=2)) / (count * (count - 1))
-    sigma = jnp.mean(jax.vmap(null.sigma_h)(matrices))
-    # The factor 4: without it sigma would be half of this. Relative error of a deviation: 1 / sqrt(2 * 400).
-    np.testing.assert_allclose(sigma, jnp.std(us) * np.sqrt(count), rtol=0.15)
-    threshold = jnp.quantile(us, 0.3)
-    powers = jax.vmap(lambda h: null.power_h1(h, threshold))(matrices)
-    np.testing.assert_allclose(jnp.median(powers), 0.7, atol=0.1)
+    samples = normal(trials, count, 1)
+    us, sigmas, powers = map(np.asarray, jax.jit(lambda xs: lax.map(experiment, xs))(samples))
+    # The factor 4: without it sigma would be half of this.
+    np.testing.assert_allclose(sigmas.mean(), us.std() * np.sqrt(count), rtol=0.15)
+    np.testing.assert_allclose(np.median(powers), np.mean(us > threshold), atol=0.1)
 
 
 # --- dependence --------------------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3, 4))
-def autoregression(key, coefficient, num_chains, length, dim):
-    noise = jax.random.normal(key, (length, num_chains, dim))
-
-    def step(state, z):
-        state = coefficient * state + jnp.sqrt(1 - coefficient**2) * z
-        return state, state
-
-    _, x = lax.scan(step, noise[0], noise[1:])
-    return jnp.swapaxes(jnp.concatenate([noise[:1], x]), 0, 1).reshape(-1, dim)
+def autoregression(coefficient, num_chains, length, dim, *, trials=(), seed=0):
+    """Chains with normal margins, one after the other: (*trials, num_chains * length, dim)."""
+    x = np.random.default_rng(seed).standard_normal((*trials, num_chains, length, dim))
+    for t in range(1, length):
+        x[..., t, :] = coefficient * x[..., t - 1, :] + np.sqrt(1 - coefficient**2) * x[..., t, :]
+    return jnp.asarray(x.reshape(*trials, num_chains * length, dim))
 
 
 @pytest.mark.parametrize("num_chains", [1, 4])
 def test_autocorrelation_time_of_an_autoregression(num_chains):
-    coefficients = jnp.array([0.0, 0.5, 0.8])
-    x = autoregression(jax.random.key(0), coefficients, num_chains, 40_000 // num_chains, 3)
+    x = autoregression(np.array([0.0, 0.5, 0.8]), num_chains, 40_000 // num_chains, 3)
     tau = null.autocorrelation_times(x, num_chains)
     np.testing.assert_allclose(tau, [1.0, 3.0, 9.0], rtol=0.12)
 
 
 def test_chains_that_disagree_are_slow():
-    x = jax.random.normal(jax.random.key(0), (4, 250, 1)) + jnp.arange(4.0)[:, None, None] * 10
+    x = normal(4, 250, 1) + 10 * np.arange(4.0)[:, None, None]
     assert null.autocorrelation_times(x.reshape(1000, 1), 4)[0] > 50
     assert null.autocorrelation_times(x[0], 1)[0] < 2
 
 
 def test_flip_probability_falls_with_dependence_and_stays_in_bounds():
     def of(coefficient, dim=5, num_chains=1):
-        coefficients = jnp.broadcast_to(jnp.asarray(coefficient), (dim,))
-        x = autoregression(jax.random.key(1), coefficients, num_chains, 1000 // num_chains, dim)
+        x = autoregression(coefficient, num_chains, 1000 // num_chains, dim)
         return float(null.flip_probability(x, num_chains))
 
     assert 0.5 >= of(0.0) > 0.1 > of(0.5) > of(0.8) > of(0.99) >= 5 / 1000
-    one_slow = of(jnp.array([0.9, 0, 0, 0, 0]))
+    one_slow = of(np.array([0.9, 0, 0, 0, 0]))
     assert one_slow < of(0.5)
     assert of(0.99, num_chains=4) < 5 / 1000  # each chain starts afresh: fewer flips are needed
-    assert null.flip_probability(jnp.ones((100, 2))) == 0.5
+    assert null.flip_probability(jnp.ones((1000, 5))) == 0.5
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["rademacher", "multinomial"])
 def test_level_with_independent_samples(kind):
-    def pvalue(key):
-        data_key, test_key = jax.random.split(key)
-        x = jax.random.normal(data_key, (100, 2))
-        return ksd_test(x, -x, key=test_key, num_draws=199, kind=kind).pvalue
+    def pvalue(key, x):
+        return ksd_test(x, -x, key=key, num_draws=199, kind=kind).pvalue
 
-    assert_calibrated(rejections(pvalue, 200), 200)
+    assert_calibrated(rejections(pvalue, normal(200, 100, 2)), 200)
 
 
 @pytest.mark.statistical
@@ -248,18 +237,17 @@ def test_level_with_independent_samples(kind):
 def test_level_with_markov_chains(coefficient, num_chains):
     """Independent signs reject 0.99 and 0.69 of these; 1000 trials at N = 1000, D = 5 gave 0.046 and 0.059."""
 
-    def pvalue(key):
-        data_key, test_key = jax.random.split(key)
-        x = autoregression(data_key, coefficient, num_chains, 400 // num_chains, 5)
+    def pvalue(key, x):
         flip = null.flip_probability(x, num_chains)
         options = {"kind": "dependent", "num_chains": num_chains, "flip_probability": flip, "kernel": RBF(3.0)}
-        return ksd_test(x, -x, key=test_key, num_draws=199, **options).pvalue
+        return ksd_test(x, -x, key=key, num_draws=199, **options).pvalue
 
-    assert_calibrated(rejections(pvalue, 200), 200)
+    x = autoregression(coefficient, num_chains, 400 // num_chains, 5, trials=(200,))
+    assert_calibrated(rejections(pvalue, x), 200)
 
 
 def test_dependent_bootstrap_sees_a_wrong_model():
-    x = autoregression(jax.random.key(0), 0.8, 4, 250, 5)
+    x = autoregression(0.8, 4, 250, 5)
     flip = null.flip_probability(x, 4)
     outcome = ksd_test(x, -(x - 0.5), key=jax.random.key(1), kind="dependent", num_chains=4, flip_probability=flip)
     assert outcome.pvalue < 0.02

@@ -7,7 +7,7 @@ import pytest
 
 from slicestein.baselines import fssd, fssd_opt_test, fssd_rand_test
 from slicestein.kernels import median_distance
-from tests.unit.standard_input import RTOL, S, X, assert_calibrated, rejections
+from tests.unit.standard_input import RTOL, S, X, assert_calibrated, normal, rejections
 
 KEY = jax.random.key(0)
 LOCATIONS = jnp.asarray(np.random.default_rng(3).standard_normal((2, 3)))
@@ -61,7 +61,7 @@ def test_more_features_than_samples_keep_the_null():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_fit_raises_the_criterion_in_the_box(dtype):
-    x = jax.random.normal(KEY, (200, 10), dtype)
+    x = normal(200, 10).astype(dtype)
     s = -x.at[:, 0].mul(3)
     locations, bandwidth = fssd.fit_locations(x, s, key=KEY, num_locations=3)
     assert locations.shape == (3, 10)
@@ -74,7 +74,7 @@ def test_fit_raises_the_criterion_in_the_box(dtype):
 
 
 def test_initial_locations_follow_the_samples():
-    x = jax.random.normal(KEY, (50, 2)) @ jnp.array([[1.0, 2.0], [0.0, 0.5]]) + 3
+    x = normal(50, 2) @ jnp.array([[1.0, 2.0], [0.0, 0.5]]) + 3
     locations = fssd.initial_locations(x, KEY, 50_000)
     np.testing.assert_allclose(locations.mean(0), x.mean(0), atol=0.05)
     np.testing.assert_allclose(np.cov(locations.T), np.cov(x.T), atol=0.1)
@@ -82,29 +82,24 @@ def test_initial_locations_follow_the_samples():
 
 @pytest.mark.statistical
 def test_random_locations_keep_the_level():
-    def pvalue(key):
-        data_key, test_key = jax.random.split(key)
-        x = jax.random.normal(data_key, (100, 2))
-        return fssd_rand_test(x, -x, key=test_key, num_draws=199).pvalue
+    def pvalue(key, x):
+        return fssd_rand_test(x, -x, key=key, num_draws=199).pvalue
 
-    assert_calibrated(rejections(pvalue, 200), 200)
+    assert_calibrated(rejections(pvalue, normal(200, 100, 2)), 200)
 
 
 @pytest.mark.statistical
 def test_fitted_locations_keep_the_level():
-    """Fitted on the test samples themselves, a third would be rejected."""
+    """Fitted on the test samples themselves, half would be rejected."""
     count = 0
-    for key in jax.random.split(KEY, 100):
-        data_key, test_key = jax.random.split(key)
-        x = jax.random.normal(data_key, (200, 2))
-        train, test = x[:50], x[50:]
-        outcome = fssd_opt_test(test, -test, key=test_key, train=(train, -train), num_draws=199, num_locations=2)
+    for key, train, test in zip(jax.random.split(KEY, 60), normal(60, 50, 2), normal(60, 150, 2, seed=1), strict=True):
+        outcome = fssd_opt_test(test, -test, key=key, train=(train, -train), num_draws=199, num_locations=2)
         count += int(outcome.pvalue <= 0.05)
-    assert_calibrated(count, 100)
+    assert_calibrated(count, 60)
 
 
 def test_wrong_models_are_rejected():
-    x = jax.random.normal(KEY, (500, 5))
+    x = normal(500, 5)
     wrong = -x.at[:, 0].mul(4)
     assert fssd_rand_test(x, wrong, key=jax.random.key(1)).pvalue < 0.01
     assert fssd_opt_test(x[100:], wrong[100:], key=jax.random.key(1), train=(x[:100], wrong[:100])).pvalue < 0.01

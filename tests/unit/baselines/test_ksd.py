@@ -9,7 +9,7 @@ from slicestein import IMQ, RBF, Matern, ksd
 from slicestein.baselines import ksd_matrix, ksd_test, linear_ksd_test
 from slicestein.baselines.ksd import linear_ksd_terms
 from slicestein.kernels import median_distance
-from tests.unit.standard_input import MEDIAN, RTOL, S, X, assert_calibrated, rejections
+from tests.unit.standard_input import MEDIAN, RTOL, S, X, assert_calibrated, normal, rejections
 
 KEY = jax.random.key(0)
 
@@ -73,15 +73,13 @@ def test_linear_terms_are_entries_of_the_matrix():
 
 @pytest.mark.statistical
 def test_linear_test_keeps_its_level():
-    def pvalue(key):
-        data_key, test_key = jax.random.split(key)
-        x = jax.random.normal(data_key, (200, 2))
-        return linear_ksd_test(x, -x, key=test_key, num_draws=1, kernel=RBF(1.5)).pvalue
+    def pvalue(key, x):
+        return linear_ksd_test(x, -x, key=key, num_draws=1, kernel=RBF(1.5)).pvalue
 
-    assert_calibrated(rejections(pvalue, 1000), 1000)
+    assert_calibrated(rejections(pvalue, normal(1000, 200, 2)), 1000)
 
 
 @pytest.mark.parametrize("test", [ksd_test, linear_ksd_test])
 def test_wrong_model_is_rejected(test):
-    x = jax.random.normal(KEY, (500, 2))
+    x = normal(500, 2)
     assert test(x, -(x - 1), key=jax.random.key(1)).pvalue < 0.01

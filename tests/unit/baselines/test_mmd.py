@@ -8,7 +8,7 @@ import pytest
 from slicestein import RBF, null
 from slicestein.baselines import mmd, mmd_test
 from slicestein.kernels import median_distance
-from tests.unit.standard_input import MEAN, RTOL, VARIANCE, X, assert_calibrated, rejections
+from tests.unit.standard_input import MEAN, RTOL, VARIANCE, X, assert_calibrated, normal, rejections
 
 Y = jnp.asarray(MEAN + np.sqrt(VARIANCE) * np.random.default_rng(5).standard_normal((20, 3)))
 POOLED = jnp.concatenate([X, Y])
@@ -60,14 +60,12 @@ def test_unequal_sizes_are_refused():
 
 @pytest.mark.statistical
 def test_level_of_a_small_sample():
-    def pvalue(key):
-        data_key, model_key, test_key = jax.random.split(key, 3)
-        x, y = jax.random.normal(data_key, (20, 2)), jax.random.normal(model_key, (20, 2))
-        return mmd_test(x, key=test_key, model_samples=y, num_draws=199).pvalue
+    def pvalue(key, x, y):
+        return mmd_test(x, key=key, model_samples=y, num_draws=199).pvalue
 
-    assert_calibrated(rejections(pvalue, 1000), 1000)
+    assert_calibrated(rejections(pvalue, normal(1000, 20, 2), normal(1000, 20, 2, seed=1)), 1000)
 
 
 def test_wrong_model_is_rejected():
-    x, y = jax.random.normal(jax.random.key(0), (2, 300, 2))
+    x, y = normal(2, 300, 2)
     assert mmd_test(x + 0.5, key=jax.random.key(1), model_samples=y).pvalue < 0.01

@@ -1,7 +1,5 @@
 """Random feature Stein discrepancies: check values, features, level."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 
 from slicestein.baselines import rff_cauchy_test, rff_gaussian_test, rfsd, rfsd_l1imq_test, rfsd_l2sech_test
 from slicestein.kernels import median_distance
-from tests.unit.standard_input import RTOL, S, X, assert_calibrated, rejections
+from tests.unit.standard_input import RTOL, S, X, assert_calibrated, normal, rejections
 
 KEY = jax.random.key(0)
 TESTS = [rfsd_l1imq_test, rfsd_l2sech_test, rff_gaussian_test, rff_cauchy_test]
@@ -70,62 +68,54 @@ def test_bracket_is_the_gradient_of_the_logarithm(make):
     np.testing.assert_allclose(bracket, S[:, :, None] + jnp.swapaxes(slopes, 1, 2), rtol=1e-10, atol=1e-12)
 
 
-def test_densities_are_those_of_the_draws():
+@pytest.mark.parametrize("name", ["imq", "sech"])
+def test_density_is_that_of_the_draws(name):
     """Weights must match the draws: E[1 / nu(Z); |Z| < r] is the volume of the ball, here in one dimension."""
-    x = X[:, :1]
-    imq_law, sech_law = rfsd.imq_law(x, df=2.6), rfsd.sech_law(x)
-    keys = jax.random.split(KEY, 3)
-    chi_square = jax.random.chisquare(keys[1], 2.6, shape=(200_000,))
-    samples = [
-        (imq_law, imq_law.locations(jax.random.normal(keys[0], (200_000, 1)), chi_square)),
-        (sech_law, sech_law.locations(jax.random.uniform(keys[2], (200_000, 1)))),
-    ]
-    for law, z in samples:
-        radius = jnp.median(jnp.abs(z - law.centre))
-        inside = jnp.abs(z - law.centre)[:, 0] < radius
-        volume = jnp.mean(jnp.where(inside, jnp.exp(-law.log_density(z)), 0))
-        np.testing.assert_allclose(volume, 2 * radius, rtol=0.02)
+    rng, shape = np.random.default_rng(0), (200_000, 1)
+    if name == "imq":
+        law = rfsd.imq_law(X[:, :1], df=2.6)
+        z = law.locations(jnp.asarray(rng.standard_normal(shape)), jnp.asarray(rng.chisquare(2.6, shape[0])))
+    else:
+        law = rfsd.sech_law(X[:, :1])
+        z = law.locations(jnp.asarray(rng.random(shape)))
+    distance = np.abs(z - law.centre)[:, 0]
+    radius = np.median(distance)
+    volume = np.mean(np.where(distance < radius, np.exp(-law.log_density(z)), 0))
+    np.testing.assert_allclose(volume, 2 * radius, rtol=0.02)
 
 
 @pytest.mark.parametrize("test", TESTS)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_high_dimension_stays_finite(test, dtype):
+def test_high_dimension_stays_finite(test):
     """In 60 dimensions log F spans hundreds: features must not be lost to underflow, nor results to overflow."""
-    x = jax.random.normal(KEY, (100, 60), dtype)
+    x = normal(100, 60).astype("float32")
     outcome = test(x, -x, key=KEY, num_draws=50)
-    assert outcome.statistic.dtype == dtype
-    assert bool(jnp.isfinite(outcome.statistic) & jnp.isfinite(outcome.null_distribution).all())
+    assert outcome.statistic.dtype == outcome.null_distribution.dtype == "float32"
+    assert np.isfinite(outcome.statistic)
+    assert np.isfinite(outcome.null_distribution).all()
 
 
 def test_locations_are_finite_at_the_ends_of_single_precision():
     law = rfsd.sech_law(X.astype(jnp.float32))
     ends = jnp.array([[jnp.finfo("float32").tiny, 0.5, 1 - 2.0**-24]], jnp.float32)
-    assert bool(jnp.isfinite(law.locations(ends)).all())
+    assert np.isfinite(law.locations(ends)).all()
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("test", TESTS)
-@pytest.mark.parametrize("with_model", [True, False])
-def test_level(test, with_model):
-    """In two dimensions. L1 IMQ is not calibrated (0.1 without samples of the model): it must not be worse."""
+@pytest.mark.parametrize(
+    ("test", "with_model"), [*((test, False) for test in TESTS), (rfsd_l2sech_test, True), (rff_gaussian_test, True)]
+)
+def test_level_and_power(test, with_model):
+    """In two dimensions. L1 IMQ is not calibrated (it rejects about 0.11 here): it must not be worse."""
 
-    def pvalue(key):
-        data_key, model_key, test_key = jax.random.split(key, 3)
-        x, y = jax.random.normal(data_key, (100, 2)), jax.random.normal(model_key, (300, 2))
-        model = {"model_samples": (y, -y)} if with_model else {}
-        return test(x, -x, key=test_key, num_draws=199, **model).pvalue
+    def pvalue(key, x, y, precision):
+        y = y / jnp.sqrt(precision)
+        model = {"model_samples": (y, -precision * y)} if with_model else {}
+        return test(x, -precision * x, key=key, num_draws=199, **model).pvalue
 
-    count = rejections(pvalue, 200)
+    x, y = normal(200, 100, 2), normal(200, 300, 2, seed=1)
+    count = rejections(pvalue, x, y, jnp.ones(200))
     if test is rfsd_l1imq_test:
-        assert count < 60
+        assert count < 50
     else:
         assert_calibrated(count, 200)
-
-
-@pytest.mark.parametrize("test", TESTS)
-@pytest.mark.parametrize("with_model", [True, False])
-def test_wrong_model_is_rejected(test, with_model):
-    x, y = jax.random.normal(KEY, (2, 500, 3))
-    score = functools.partial(jnp.multiply, -2.0)
-    model = {"model_samples": (y / np.sqrt(2), score(y / np.sqrt(2)))} if with_model else {}
-    assert test(x, score(x), key=jax.random.key(1), **model).pvalue < 0.02
+    assert rejections(pvalue, x, y, jnp.full(200, 3.0)) >= 160
