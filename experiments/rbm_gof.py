@@ -34,7 +34,6 @@ def work(cell: dict) -> dict:
 
     import slicestein as ss
     from slicestein.samplers import GaussBernoulliRBM
-    from slicestein.whitening import whiten
 
     start = time.perf_counter()
     keys = jax.random.split(jax.random.key(cell["seed"]), 6)
@@ -51,12 +50,9 @@ def work(cell: dict) -> dict:
 
     results = {}
     common = {"key": cell["seed"], "num_bootstrap": 1000}
-    coordinates = whiten(train, model.score(train))
-    z, zs = coordinates(train, model.score(train))
     for method in ("maxsksd-rg", "maxsksd-g"):
-        fit = ss.fit_slices(z, zs, key=cell["seed"], optimize=method[8:], steps=0)
-        test, score = coordinates(x[:800], model.score(x[:800]))
-        results[method] = ss.gof_test(test, score, slices=fit.slices, method=method, **common).pvalue
+        test = ss.gof_test(x[:800], model.score, method=method, train=(train, model.score), **common)
+        results[method] = test.pvalue
     for method in METHODS[2:]:
         samples = y if method == "mmd" else None
         results[method] = ss.gof_test(x, model.score, method=method, model_samples=samples, **common).pvalue

@@ -125,6 +125,7 @@ def gof_test(
     alpha: float = 0.05,
     num_bootstrap: int = 1000,
     train_fraction: float = 0.2,
+    train: tuple[Any, ScoreLike] | None = None,
     kernel: Kernel = RBF(),
     bootstrap: Bootstrap = "auto",
     slices: Slices | None = None,
@@ -156,6 +157,8 @@ def gof_test(
         Number of draws B from the null; p-values are multiples of 1 / (B + 1).
     train_fraction
         Share of the samples that chooses coordinates and slices. Of a chain it is the first part.
+    train
+        Other samples, and their scores or a score function, to choose on; then all of x is tested.
     kernel
         Kernel on each slice.
     bootstrap
@@ -201,30 +204,34 @@ def gof_test(
     if bootstrap != "dependent":
         _warn_of_dependence(x)
     split_key, fit_key, null_key = jax.random.split(_checks.as_key(key), 3)
-    needs_training = method == "fssd-opt" or (method in SLICED and slices is None)
-    train, test = _split(split_key, x.shape[0], train_fraction if needs_training else 0.0, chains, dependent)
+    fitted = method == "fssd-opt" or (method in SLICED and slices is None)
+    if train is None:
+        rows, test = _split(split_key, x.shape[0], train_fraction if fitted else 0.0, chains, dependent)
+        x_train, s_train, x, s = x[rows], s[rows], x[test], s[test]
+    else:
+        x_train, s_train = (z.astype(x.dtype) for z in _checks.samples_and_score(*train))
     common: dict[str, Any] = {
         "alpha": alpha,
         "method": method,
-        "num_train": len(train),
-        "num_test": len(test),
+        "num_train": x_train.shape[0] if fitted else 0,
+        "num_test": x.shape[0],
         "names": None if names is None else tuple(names),
         "bootstrap": bootstrap,
     }
     if method in BASELINES:
         outcome = _baseline_outcome(
-            method, x, s, train, test, score, model_samples, kernel, bootstrap, null_key, num_bootstrap, chains
+            method, x, s, (x_train, s_train), score, model_samples, kernel, bootstrap, null_key, num_bootstrap, chains
         )
         return GofResult(*_plain(outcome), **common)
 
     coordinates, weights = None, jnp.ones((), x.dtype)
     if slices is None:
         if standardize:
-            coordinates = whiten(x[train], s[train])
-            x, s = coordinates(x, s)
+            coordinates = whiten(x_train, s_train)
+            (x_train, s_train), (x, s) = coordinates(x_train, s_train), coordinates(x, s)
         slices = fit_slices(
-            x[train],
-            s[train],
+            x_train,
+            s_train,
             key=fit_key,
             optimize="g" if method == "maxsksd-g" else "rg",
             num_slices=num_slices,
@@ -233,8 +240,7 @@ def gof_test(
             kernel=kernel,
             shuffle=not dependent,
         ).slices
-        weights = slice_weights(slices, x[train], s[train], kernel)
-    x, s = x[test], s[test]
+        weights = slice_weights(slices, x_train, s_train, kernel)
     outcome = _sliced_outcome(x, s, slices, weights, kernel, bootstrap, null_key, num_bootstrap, chains)
     per_slice = np.asarray(weights * sksd(x, s, slices, kernel=kernel, per_slice=True))
     share = np.asarray(jnp.maximum(per_slice, 0) @ (slices.r**2 + slices.g**2)) / 2
@@ -301,8 +307,7 @@ def _baseline_outcome(
     method: str,
     x: Array,
     s: Array,
-    train: Array,
-    test: Array,
+    train: tuple[Array, Array],
     score: ScoreLike,
     model_samples: Any,
     kernel: Kernel,
@@ -321,17 +326,17 @@ def _baseline_outcome(
     if method == "linear-ksd":
         options = {"kernel": kernel}
     if method == "fssd-opt":
-        options = {"train": (x[train], s[train])}
+        options = {"train": train}
     if method == "mmd":
         if model_samples is None:
             raise ValueError("mmd compares two samples: pass model_samples, draws of the model")
-        options |= {"model_samples": _checks.as_matrix("model_samples", model_samples)[: len(test)].astype(x.dtype)}
+        options |= {"model_samples": _checks.as_matrix("model_samples", model_samples)[: len(x)].astype(x.dtype)}
     if method.startswith("rf") and model_samples is not None:
         draws = _checks.as_matrix("model_samples", model_samples).astype(x.dtype)
         if not callable(score):
             raise ValueError(f"{method} evaluates the score at model_samples: pass score as a function")
         options = {"model_samples": (draws, jnp.asarray(score(draws), x.dtype))}
-    return BASELINES[method](x[test], s[test], key=key, num_draws=num_draws, **options)
+    return BASELINES[method](x, s, key=key, num_draws=num_draws, **options)
 
 
 def _sliced_outcome(

@@ -20,12 +20,17 @@ def normal(*shape, seed=0):
     return jnp.asarray(np.random.default_rng(seed).standard_normal(shape))
 
 
-def rejections(pvalue_of, *data):
-    """How many trials have p <= 0.05; ``pvalue_of(key, *rows)`` is called with a row of each array of data."""
+def pvalues(pvalue_of, *data):
+    """One p-value per trial: ``pvalue_of(key, *rows)`` with a row of each array of data."""
     keys = jax.random.split(jax.random.key(0), len(data[0]))
-    pvalues = np.asarray(jax.jit(lambda *args: jax.lax.map(lambda arg: pvalue_of(*arg), args))(keys, *data))
-    assert np.all((pvalues > 0) & (pvalues <= 1))
-    return int(np.sum(pvalues <= 0.05))
+    found = np.asarray(jax.jit(lambda *args: jax.lax.map(lambda arg: pvalue_of(*arg), args))(keys, *data))
+    assert np.all((found > 0) & (found <= 1))
+    return found
+
+
+def rejections(pvalue_of, *data):
+    """How many trials have p <= 0.05."""
+    return int(np.sum(pvalues(pvalue_of, *data) <= 0.05))
 
 
 def assert_calibrated(count, num_trials):

@@ -66,6 +66,14 @@ def test_given_slices_use_every_sample_and_the_statistic_is_sksd():
     np.testing.assert_allclose(result.per_slice.sum(), result.statistic, rtol=1e-9)
 
 
+def test_slices_can_be_chosen_on_other_samples():
+    other = np.random.default_rng(7).standard_normal((300, 10))
+    other[:, 4] *= 1.5
+    result = ss.gof_test(BAD, -BAD, key=0, train=(other, lambda x: -x))
+    assert (result.num_train, result.num_test) == (300, 400)
+    assert result.worst(1)[0][0] == "x[4]"
+
+
 def test_fitted_slices_are_in_the_coordinates_of_the_samples():
     """Along the reported g the samples look as they did to the test: same median rule, same witness."""
     units = np.logspace(-3, 3, 10)
