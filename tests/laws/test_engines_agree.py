@@ -86,7 +86,7 @@ def test_fourier_in_single_precision(make):
     assert jnp.max(jnp.abs(single - v) / v) < 1e-4
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 @given(
     n=st.integers(2, 12),
     d=st.integers(1, 4),
