@@ -398,10 +398,10 @@ double median_gap(std::vector<T>& t) {
   };
   T low = -1, high = t[n - 1] - t[0];  // rank is above count(low), rank + 1 within count(high)
   int64_t at_low = 0, at_high = pairs;
-  for (int step = 0; step < 60 && at_high - at_low > 4 * n; ++step) {
+  for (int step = 0; step < 60 && at_high - at_low > n; ++step) {
     // Counts grow almost linearly with the bound: aim a little to either side of the rank in turn, so
     // that both ends close in; plain bisection now and then is the safeguard.
-    const int64_t aim = step % 2 ? rank + n : rank - n;
+    const int64_t aim = step % 2 ? rank + n / 3 : rank - n / 3;
     const double share = double(aim - at_low) / double(at_high - at_low);
     const bool inside = step % 6 != 5 && share > 0 && share < 1;
     const T middle = std::max(T(0), T(low + (inside ? share : 0.5) * (double(high) - low)));
@@ -412,6 +412,7 @@ double median_gap(std::vector<T>& t) {
     else break;
   }
   std::vector<T> gaps;
+  gaps.reserve(2 * n);
   for (int64_t i = 0, j = 1; j < n; ++j) {
     while (t[j] - t[i] > high) ++i;
     for (int64_t k = i; k < j && t[j] - t[k] > low; ++k) gaps.push_back(t[j] - t[k]);

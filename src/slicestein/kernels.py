@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
@@ -26,8 +27,8 @@ from jaxtyping import Array, Float
 
 from slicestein import _compiled
 
-# Rows used by the median rule: 500 rows give 124,750 pairs and a bandwidth within about 3% of the full one.
-MEDIAN_ROWS = 500
+# Rows used by the median rule: 300 rows give 44,850 pairs and a bandwidth within about 4% of the full one.
+MEDIAN_ROWS = 300
 
 
 class Spectrum(NamedTuple):
@@ -137,7 +138,7 @@ def median_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:
 
     The two middle values are averaged, as in NumPy. Cost: O(n log n) per row where compiled.
     """
-    median = _compiled.by_platform(_compiled.median_gap, _sorted_pairs_median, t)
+    median = _compiled.by_platform(_compiled.median_gap, _portable_median_gap, t)
     return lax.cond((median > 0).all(), lambda: median, lambda: jnp.where(median > 0, median, _mean_gap(t)))
 
 
@@ -147,9 +148,28 @@ def _mean_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:
     return jnp.sort(t, axis=1) @ weights * 2 / (n * (n - 1))
 
 
-def _sorted_pairs_median(t: Float[Array, "m n"]) -> Float[Array, " m"]:
-    i, j = np.triu_indices(t.shape[1], 1)
-    return lax.map(lambda row: jnp.median(jnp.abs(row[i] - row[j])), t)
+def _portable_median_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:
+    """By bisection: on a sorted row the gaps within a bound are counted by binary search."""
+    t = jnp.sort(t, axis=1)
+    n = t.shape[1]
+    pairs = n * (n - 1) // 2
+    within = jax.vmap(functools.partial(jnp.searchsorted, side="right"))
+
+    def count(bound: Float[Array, " m"]) -> Array:
+        return jnp.sum(within(t, t + bound[:, None]) - jnp.arange(1, n + 1), axis=1)
+
+    def select(rank: int) -> Float[Array, " m"]:
+        def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+            low, high = bracket
+            middle = low + (high - low) / 2
+            enough = count(middle) >= rank
+            return jnp.where(enough, low, middle), jnp.where(enough, middle, high)
+
+        zero = jnp.zeros_like(t[:, 0])
+        _, high = lax.fori_loop(0, jnp.finfo(t.dtype).nmant + 8, halve, (zero, t[:, -1] - t[:, 0]))
+        return jnp.where(count(zero) >= rank, zero, high)
+
+    return (select((pairs + 1) // 2) + select(pairs // 2 + 1)) / 2
 
 
 @jax.jit

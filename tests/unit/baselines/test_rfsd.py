@@ -120,4 +120,4 @@ def test_level_and_power(test, with_model):
         assert true < 50
     else:
         assert_calibrated(true, 200)
-    assert wrong >= 16
+    assert wrong >= 12
