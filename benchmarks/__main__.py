@@ -40,22 +40,33 @@ def all_cases(quick: bool):
     yield {"case": "tails", "n": 20_000 if quick else 100_000, "d": 10}
 
 
+def stored() -> list[dict]:
+    path = RESULTS / "core.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def run(case: dict) -> dict:
+    command = [sys.executable, "-m", "benchmarks.case", json.dumps(case)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        sys.exit(f"{case} failed:\n{process.stderr}")
+    return json.loads(process.stdout)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, nothing stored")
-    quick = parser.parse_args().quick
+    parser.add_argument("--resume", action="store_true", help="run only what the result file does not have")
+    options = parser.parse_args()
+    known = stored() if options.resume else []
     rows = []
-    for case in all_cases(quick):
-        run = subprocess.run(
-            [sys.executable, "-m", "benchmarks.case", json.dumps(case)], capture_output=True, text=True, check=False
-        )
-        if run.returncode:
-            sys.exit(f"{case} failed:\n{run.stderr}")
-        rows.append(json.loads(run.stdout))
-        print(claims.describe(rows[-1]), flush=True)
+    for case in all_cases(options.quick):
+        row = next((row for row in known if case.items() <= row.items()), None) or run(case)
+        rows.append(row)
+        print(claims.describe(row), flush=True)
     report = claims.report(rows)
     print("\n" + report)
-    if not quick:
+    if not options.quick:
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "core.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         (RESULTS / "core.md").write_text(report)

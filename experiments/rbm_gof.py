@@ -23,8 +23,12 @@ def cells(preset: str) -> list[dict]:
         "claims": ((0.01,), 100),
         "paper": (LEVELS, 100),
     }[preset]
-    burn_in = 50 if preset == "smoke" else BURN_IN
-    return [{"level": level, "seed": seed, "burn_in": burn_in} for level in levels for seed in range(trials)]
+    burn_in, methods = (50, ("maxsksd-rg", "ksd")) if preset == "smoke" else (BURN_IN, METHODS)
+    return [
+        {"level": level, "seed": seed, "burn_in": burn_in, "methods": list(methods)}
+        for level in levels
+        for seed in range(trials)
+    ]
 
 
 def work(cell: dict) -> dict:
@@ -50,12 +54,11 @@ def work(cell: dict) -> dict:
 
     results = {}
     common = {"key": cell["seed"], "num_bootstrap": 1000}
-    for method in ("maxsksd-rg", "maxsksd-g"):
-        test = ss.gof_test(x[:800], model.score, method=method, train=(train, model.score), **common)
-        results[method] = test.pvalue
-    for method in METHODS[2:]:
-        samples = y if method == "mmd" else None
-        results[method] = ss.gof_test(x, model.score, method=method, model_samples=samples, **common).pvalue
+    for method in cell["methods"]:
+        options = {"train": (train, model.score)} if method.startswith("maxsksd") else {}
+        options |= {"model_samples": y} if method == "mmd" else {}
+        tested = x[:800] if method.startswith("maxsksd") else x
+        results[method] = ss.gof_test(tested, model.score, method=method, **options, **common).pvalue
     return {"pvalues": results, "seconds": round(time.perf_counter() - start, 2)}
 
 

@@ -275,20 +275,39 @@ double many_cells(const Row<T>& row, const Rules& rules, int64_t k, T low) {
     return cell;
   };
 
+  double kernel_at_0 = 0, curvature_at_0 = 0;
+  for (int64_t j = 0; j < length; ++j) {
+    kernel_at_0 += weight[j];
+    curvature_at_0 -= weight[j] * spacing * j * spacing * j;
+  }
+  // A point with no neighbour interacts with itself alone. In closed form its force is zero, not rounding times
+  // the square of a score that may be huge out there.
+  auto alone = [&](int64_t i) {
+    const double ai = sorted.a[i], ci = sorted.c[row.shared_c ? 0 : i];
+    if (row.du) {
+      du[i] = 0;
+      da[i] = T(2.0 * scale * kernel_at_0 * ai);
+      dc[row.shared_c ? 0 : i] -= T(2.0 * scale * curvature_at_0 * ci);
+    }
+    return kernel_at_0 * ai * ai - curvature_at_0 * ci * ci;
+  };
+
   double value = 0;
   Coefficients around(length + 1);
   Cell previous{-INFINITY, 0, 0, Coefficients(length + 1)}, here = read_cell(0);
   while (here.begin < count) {
     Cell next = read_cell(here.end);
     const bool has_next = next.index == here.index + 1, has_previous = previous.index == here.index - 1;
-    for (int64_t j = 0; j < length; ++j) {
+    const bool is_alone = here.end - here.begin == 1 && !has_next && !has_previous;
+    if (is_alone) value += alone(here.begin);
+    for (int64_t j = 0; j < length && !is_alone; ++j) {
       around[j] = here.psi[j];
       if (has_next) around[j] += next.psi[j] * shift[j];
       if (has_previous) around[j] += previous.psi[j] * std::conj(shift[j]);
       value += weight[j] * std::real(here.psi[j] * std::conj(around[j]));
       around[j] = 2.0 * scale * weight[j] * std::conj(around[j]);
     }
-    if (row.du) sorted.gradient(here.begin, here.end - here.begin, T(0), spacing, length, around);
+    if (row.du && !is_alone) sorted.gradient(here.begin, here.end - here.begin, T(0), spacing, length, around);
     previous = std::move(here);
     here = std::move(next);
   }

@@ -31,8 +31,10 @@ from slicestein import _compiled, exact
 from slicestein.kernels import Kernel, Spectrum
 from slicestein.stein import Projected
 
-# Relative error left by cutting off the kernel and its spectrum; see benchmarks/results for what it gives.
-TOLERANCE = {"float32": 1e-6, "float64": 1e-10}
+# Where the kernel and its spectrum are cut off. What is left out of the spectrum is small next to V; what is left
+# out of the kernel is small next to 1, and V may be as small as 1 / N. See benchmarks/results for what this gives.
+KERNEL_TOLERANCE = {"float32": 1e-8, "float64": 1e-14}
+SPECTRUM_TOLERANCE = {"float32": 1e-6, "float64": 1e-10}
 # Periods of the rules in units of the kernel's reach. Cells need 3: two cells and the gap to their copies.
 PERIODS = (1.5, 1.75, 2.0, 2.25, 2.5, 3.0)
 LONG_PERIODS = (4.5, 7.0, 10.0, 15.0, 22.0, 32.0, 48.0)
@@ -53,9 +55,9 @@ class Rules(NamedTuple):
 
 
 @functools.lru_cache
-def quadrature(spectrum: Spectrum, tolerance: float, periods: tuple[float, ...]) -> Rules:
-    """Trapezoid rules for a spectrum."""
-    reach, cutoff = spectrum.reach(tolerance), spectrum.cutoff(tolerance)
+def quadrature(spectrum: Spectrum, dtype: str, periods: tuple[float, ...]) -> Rules:
+    """Trapezoid rules for a spectrum, good to the precision of the data."""
+    reach, cutoff = spectrum.reach(KERNEL_TOLERANCE[dtype]), spectrum.cutoff(SPECTRUM_TOLERANCE[dtype])
     spacing = 2 * np.pi / (np.array(periods) * reach)
     length = np.ceil(cutoff / spacing).astype(np.int64) + 1
     j = np.arange(length.max())
@@ -96,7 +98,7 @@ def value_and_gradient(
 
 def _attributes(u: Array, kernel: Kernel) -> dict[str, Any]:
     assert kernel.spectrum is not None
-    rules = quadrature(kernel.spectrum, TOLERANCE[u.dtype.name], PERIODS)
+    rules = quadrature(kernel.spectrum, u.dtype.name, PERIODS)
     return {
         "spacing": rules.spacing,
         "length": rules.length,
@@ -108,7 +110,7 @@ def _attributes(u: Array, kernel: Kernel) -> dict[str, Any]:
 def _portable(u: Array, a: Array, c: Array, kernel: Kernel) -> tuple[Array, Array, Array, Array]:
     """The compiled kernel in plain JAX; all pairs for data beyond the longest rule (some 300 bandwidths)."""
     assert kernel.spectrum is not None
-    rules = quadrature(kernel.spectrum, TOLERANCE[u.dtype.name], PERIODS + LONG_PERIODS)
+    rules = quadrature(kernel.spectrum, u.dtype.name, PERIODS + LONG_PERIODS)
     fits = (u.max(1) - u.min(1)).max() <= rules.widest_range[-1]
     return lax.cond(fits, functools.partial(_one_rule, rules), functools.partial(_all_pairs, kernel), u, a, c)
 

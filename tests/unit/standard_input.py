@@ -1,5 +1,7 @@
 """Input "A": 20 samples in 3 dimensions and a diagonal Gaussian model, with published check values."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,17 +22,28 @@ def normal(*shape, seed=0):
     return jnp.asarray(np.random.default_rng(seed).standard_normal(shape))
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def _map(fn, *args):
+    return jax.lax.map(lambda arg: fn(*arg), args)
+
+
 def pvalues(pvalue_of, *data):
     """One p-value per trial: ``pvalue_of(key, *rows)`` with a row of each array of data."""
     keys = jax.random.split(jax.random.key(0), len(data[0]))
-    found = np.asarray(jax.jit(lambda *args: jax.lax.map(lambda arg: pvalue_of(*arg), args))(keys, *data))
+    found = np.asarray(_map(pvalue_of, keys, *data))
     assert np.all((found > 0) & (found <= 1))
     return found
 
 
-def rejections(pvalue_of, *data):
-    """How many trials have p <= 0.05."""
-    return int(np.sum(pvalues(pvalue_of, *data) <= 0.05))
+def rejections(pvalue_of, true, wrong, *data):
+    """How many p-values are at most 0.05 with the true model, and with the wrong one.
+
+    ``pvalue_of(key, parameter, *rows)`` takes a parameter of the model and a row of each array of data: ``true``
+    in all trials but the last 20, ``wrong`` in those.
+    """
+    is_true = jnp.arange(len(data[0])) < len(data[0]) - 20
+    found = pvalues(pvalue_of, jnp.where(is_true, true, wrong), *data) <= 0.05
+    return found[:-20].sum(), found[-20:].sum()
 
 
 def assert_calibrated(count, num_trials):

@@ -57,7 +57,7 @@ def test_thinning_keeps_few_rows_from_the_whole_length():
 def test_the_spectrum_is_that_of_the_kernel():
     """The trapezoid rule gives the kernel back on the range that it is meant for."""
     kernel = ss.RBF()
-    rules = fourier.quadrature(kernel.spectrum, 1e-10, fourier.PERIODS + fourier.LONG_PERIODS)
+    rules = fourier.quadrature(kernel.spectrum, "float64", fourier.PERIODS + fourier.LONG_PERIODS)
     for spacing, weights, widest in zip(rules.spacing, rules.weights, rules.widest_range, strict=True):
         tau = np.linspace(0, widest, 50)
         w = np.arange(len(weights)) * spacing

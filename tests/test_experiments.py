@@ -1,0 +1,36 @@
+"""Every experiment runs at its smallest preset, and a run that stopped goes on where it was."""
+
+import importlib
+import json
+
+import pytest
+
+from experiments import runner
+
+NAMES = ("gaussian_gof", "rbm_gof", "sensitivity", "sghmc_step")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_smallest_preset(name):
+    experiment = importlib.import_module(f"experiments.{name}")
+    cell = experiment.cells("smoke")[-1]
+    assert json.loads(json.dumps(cell | experiment.work(cell)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("preset", ["smoke", "quick", "paper"])
+def test_cells_are_distinct(name, preset):
+    cells = importlib.import_module(f"experiments.{name}").cells(preset)
+    assert len({json.dumps(cell, sort_keys=True) for cell in cells}) == len(cells)
+
+
+def square(cell):
+    return {"square": cell["n"] ** 2}
+
+
+def test_done_cells_are_not_run_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "RESULTS", tmp_path)
+    (tmp_path / "squares.jsonl").write_text('{"n": 1, "square": "already there"}\n')
+    rows = runner.run("squares", [{"n": 1}, {"n": 2}], square)
+    assert sorted((row["n"], row["square"]) for row in rows) == [(1, "already there"), (2, 4)]
