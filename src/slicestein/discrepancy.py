@@ -32,7 +32,7 @@ Statistic = Literal["u", "v"]
 Engine = Literal["auto", "exact", "fourier"]
 FeatureMap = Callable[[Float[Array, " d"]], Float[Array, " e"]]
 
-# Fewer samples than this and all pairs cost less than the Fourier sums (benchmarks/results).
+# With fewer samples all pairs cost less than the Fourier sums (two cores, M = 100).
 FOURIER_FROM = 16
 
 

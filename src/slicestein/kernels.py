@@ -27,8 +27,8 @@ from jaxtyping import Array, Float
 
 from slicestein import _compiled
 
-# Rows used by the median rule: 300 rows give 44,850 pairs and a bandwidth within about 4% of the full one.
-MEDIAN_ROWS = 300
+# Rows used by the median rule: 250 rows give 31,125 pairs and a bandwidth within about 5% of the full one.
+MEDIAN_ROWS = 250
 
 
 class Spectrum(NamedTuple):

@@ -1,0 +1,15 @@
+"""Numbers in the README are those of the committed benchmark."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def claims(text: str) -> list[str]:
+    lines = text.splitlines()
+    start = lines.index("| claim | bar | measured |")
+    return lines[start : start + next(i for i, line in enumerate(lines[start:]) if not line.startswith("|"))]
+
+
+def test_the_table_is_that_of_the_benchmark():
+    assert claims((ROOT / "README.md").read_text()) == claims((ROOT / "benchmarks/results/core.md").read_text())
