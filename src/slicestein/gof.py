@@ -284,7 +284,7 @@ def _flatten_chains(x: Any, score: ScoreLike) -> tuple[Any, Any]:
 def _split(key: Array, count: int, fraction: float, chains: int, dependent: bool) -> tuple[Array, Array]:
     """Rows to train on and rows to test: at random, or the first part of every chain."""
     rows = jnp.arange(count).reshape(chains, -1)
-    if not dependent:
+    if fraction and not dependent:
         rows = jax.random.permutation(key, rows, axis=1)
     cut = round(fraction * rows.shape[1])
     if fraction and min(cut * chains, (rows.shape[1] - cut) * chains) < 5:
