@@ -1,20 +1,20 @@
 r"""Null distributions: what a discrepancy would be if the samples came from the model.
 
-Under the null, with the Stein kernel h and eigenvalues :math:`c_j` of its integral operator
+Under the null, with the Stein kernel h and eigenvalues $c_j$ of its integral operator
 (label "eq: Asymptotic maxSKSD q=p"),
 
-.. math:: N U \to \sum_j c_j (Z_j^2 - 1), \qquad N V \to \sum_j c_j Z_j^2, \qquad Z_j \sim N(0, 1).
+$$
+N U \to \sum_j c_j (Z_j^2 - 1), \qquad N V \to \sum_j c_j Z_j^2, \qquad Z_j \sim N(0, 1).
+$$
 
-The bootstrap draws such values without the eigenvalues, as quadratic forms :math:`\sum_{ij} w_i w_j h_ij` in
+The bootstrap draws such values without the eigenvalues, as quadratic forms $\sum_{ij} w_i w_j h_{ij}$ in
 random weights (label "eq: Bootstrap samples"). Each kind of weights belongs to one form of the statistic:
 
-=============  =============================================  ==================  =======================
-kind           weights                                        compare with        for
-=============  =============================================  ==================  =======================
-multinomial    counts / N - 1 / N                             U, zero diagonal    independent samples
-rademacher     signs / sqrt(N (N - 1))                        U, zero diagonal    independent samples
-dependent      signs that persist in time, / N                V, diagonal kept    Markov chains
-=============  =============================================  ==================  =======================
+| kind | weights | compare with | for |
+| --- | --- | --- | --- |
+| multinomial | counts / N - 1 / N | U, zero diagonal | independent samples |
+| rademacher | signs / sqrt(N (N - 1)) | U, zero diagonal | independent samples |
+| dependent | signs that persist in time, / N | V, diagonal kept | Markov chains |
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 def pvalue(statistic: Float[Array, ""], null_distribution: Float[Array, " b"]) -> Float[Array, ""]:
-    r""":math:`(1 + \#\{null \ge statistic\}) / (1 + B)`: never 0, and valid at every B."""
+    r"""$(1 + \#\{null \ge statistic\}) / (1 + B)$: never 0, and valid at every B."""
     exceed = jnp.sum(null_distribution >= statistic)
     return ((1 + exceed) / (1 + null_distribution.shape[0])).astype(null_distribution.dtype)
 
@@ -66,9 +66,9 @@ def critical_value(null_distribution: Float[Array, " b"], alpha: float) -> Float
 
 
 def multinomial_weights(key: PRNGKeyArray, num_draws: int, num_samples: int, dtype: Any = float) -> Float[Array, "b n"]:
-    r"""Weights :math:`C_i / N - 1 / N` with C the counts of N draws from N samples (label "eq: Bootstrap samples").
+    r"""Weights $C_i / N - 1 / N$ with C the counts of N draws from N samples (label "eq: Bootstrap samples").
 
-    Given H, draws of the zero-diagonal form have mean :math:`-(N - 1) U / N^2`. Because the weights sum to zero
+    Given H, draws of the zero-diagonal form have mean $-(N - 1) U / N^2$. Because the weights sum to zero
     they see the doubly centred matrix only, which makes the test reject too often below N = 50 or so.
 
     Differs from the paper: the formula there centres counts, not their shares, by 1/N, and then rejects nothing.
@@ -80,10 +80,10 @@ def multinomial_weights(key: PRNGKeyArray, num_draws: int, num_samples: int, dty
 
 
 def rademacher_weights(key: PRNGKeyArray, num_draws: int, num_samples: int, dtype: Any = float) -> Float[Array, "b n"]:
-    r"""Independent signs over :math:`\sqrt{N (N - 1)}`.
+    r"""Independent signs over $\sqrt{N (N - 1)}$.
 
     Given H, draws of the zero-diagonal form have mean 0 and variance
-    :math:`2 \sum_{i \ne j} h_{ij}^2 / (N (N - 1))^2`.
+    $2 \sum_{i \ne j} h_{ij}^2 / (N (N - 1))^2$.
     """
     signs = jax.random.rademacher(key, (num_draws, num_samples), dtype=dtype)
     return signs / math.sqrt(num_samples * (num_samples - 1))
@@ -100,7 +100,7 @@ def dependent_weights(
 ) -> Float[Array, "b n"]:
     r"""Signs over N that keep their value from one row to the next but for a probability a of flipping.
 
-    The correlation of signs k rows apart is :math:`(1 - 2 a)^k`, so that draws keep the dependence of samples
+    The correlation of signs k rows apart is $(1 - 2 a)^k$, so that draws keep the dependence of samples
     that are close in time. Rows are in order of time, one chain after the other; every chain starts from a sign
     of its own. Compare with V; a = 1/2 is Rademacher.
 
@@ -164,7 +164,7 @@ def bootstrap_weights(
 
 
 def quadratic_forms(matrix: Float[Array, "n n"], weights: Float[Array, "b n"]) -> Float[Array, " b"]:
-    r""":math:`w_b^\top H w_b` for every row of weights. Cost: one (B, N) x (N, N) product, O(B N) memory."""
+    r"""$w_b^\top H w_b$ for every row of weights. Cost: one (B, N) x (N, N) product, O(B N) memory."""
     return jnp.sum((weights @ matrix) * weights, axis=1)
 
 
@@ -189,7 +189,7 @@ def bootstrap_test(
     num_chains: int = 1,
     flip_probability: float | Float[Array, ""] | None = None,
 ) -> Outcome:
-    r"""Test of :math:`E[h] = 0` from the matrix of a Stein kernel, with the statistic that the bootstrap asks for.
+    r"""Test of $E[h] = 0$ from the matrix of a Stein kernel, with the statistic that the bootstrap asks for.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def bootstrap_test(
 
 @functools.partial(jax.jit, static_argnames="num_chains")
 def autocorrelation_times(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array, " d"]:
-    r"""Integrated autocorrelation time of each column, :math:`\tau = 1 + 2 \sum_{k \ge 1} \rho_k`, at least 1.
+    r"""Integrated autocorrelation time of each column, $\tau = 1 + 2 \sum_{k \ge 1} \rho_k$, at least 1.
 
     The sum stops at the first lag beyond ``WINDOW`` times the sum so far. Autocorrelations are averaged over
     chains around the common mean, so that chains that disagree count as slow. Cost: O(N D log N).
@@ -253,19 +253,20 @@ def autocorrelation_times(x: Float[Array, "n d"], num_chains: int = 1) -> Float[
 def flip_probability(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array, ""]:
     r"""Flip probability of the dependent bootstrap, from the autocorrelation of the samples.
 
-    .. math::
-        a = \min\Big(\frac12, \; c \, \big(N (1 + K) \bar\tau^2\big)^{-1/3} \Big), \qquad
-        \bar\tau = \frac{\sum_d \tau_d^2 (\tau_d - 1 / \tau_d)}{\sum_d \tau_d^2}, \quad
-        K = \frac{(\sum_d \tau_d)^2}{\sum_d \tau_d^2} .
+    $$
+    a = \min\Big(\frac12, \; c \, \big(N (1 + K) \bar\tau^2\big)^{-1/3} \Big), \qquad
+    \bar\tau = \frac{\sum_d \tau_d^2 (\tau_d - 1 / \tau_d)}{\sum_d \tau_d^2}, \quad
+    K = \frac{(\sum_d \tau_d)^2}{\sum_d \tau_d^2} .
+    $$
 
-    The bootstrap replaces the variance :math:`\tau` of a mean by :math:`\sum_k (1 - 2a)^{|k|} \rho_k`. For an
-    autoregression this is too small by the fraction :math:`a (\tau - 1 / \tau)`, which shifts the null by
-    :math:`\sqrt{K / 2}` times as many of its standard deviations if K directions add up; and it fluctuates by
-    about :math:`1 / \sqrt{N a}`. The sum of both squares is least at a multiple c of
-    :math:`(N K \bar\tau^2)^{-1/3}`. Columns are weighted by their part in the variance of the null,
-    :math:`\tau_d^2`, so that one slow parameter among many fast ones counts; the 1 beside K stands for what the
+    The bootstrap replaces the variance $\tau$ of a mean by $\sum_k (1 - 2a)^{|k|} \rho_k$. For an
+    autoregression this is too small by the fraction $a (\tau - 1 / \tau)$, which shifts the null by
+    $\sqrt{K / 2}$ times as many of its standard deviations if K directions add up; and it fluctuates by
+    about $1 / \sqrt{N a}$. The sum of both squares is least at a multiple c of
+    $(N K \bar\tau^2)^{-1/3}$. Columns are weighted by their part in the variance of the null,
+    $\tau_d^2$, so that one slow parameter among many fast ones counts; the 1 beside K stands for what the
     kernel sees beyond the columns. The value is kept large enough that the signs of a draw are all equal, and the
-    draw equal to the statistic, with a probability below :math:`e^{-5}`.
+    draw equal to the statistic, with a probability below $e^{-5}$.
 
     The constant c = 0.7 comes from simulated KSD tests of autoregressions with coefficients 0 to 0.95, 1 to 100
     dimensions and 1 or 4 chains; tests/unit/test_null.py repeats a part of them.
@@ -304,13 +305,15 @@ def _chain_length(num_samples: int, num_chains: int) -> int:
 def eigenvalue_null(h_matrix: Float[Array, "n n"], key: PRNGKeyArray, num_draws: int = 1000) -> Float[Array, " b"]:
     r"""Draws of U under the null from its weighted chi-square limit (label "eq: Asymptotic maxSKSD q=p").
 
-    .. math:: \frac1N \sum_j c_j (Z_j^2 - 1), \qquad c_j = \lambda_j / (N - 1),
+    $$
+    \frac1N \sum_j c_j (Z_j^2 - 1), \qquad c_j = \lambda_j / (N - 1),
+    $$
 
-    with :math:`\lambda_j` the eigenvalues of the matrix *without its diagonal and not centred*. Not centred,
+    with $\lambda_j$ the eigenvalues of the matrix *without its diagonal and not centred*. Not centred,
     because a Stein kernel has mean zero under the null in each argument: centring would only remove a part of
     the sample that belongs there (it is needed for MMD, whose kernel has a mean). Without its diagonal, because
-    :math:`\sum_j c_j^2` then estimates :math:`E h(x, x')^2` without bias; the diagonal would add
-    :math:`E h(x, x)^2 / N`, which is not small when D is large. These are the draws of a wild bootstrap with
+    $\sum_j c_j^2$ then estimates $E h(x, x')^2$ without bias; the diagonal would add
+    $E h(x, x)^2 / N$, which is not small when D is large. These are the draws of a wild bootstrap with
     Gaussian weights in place of signs.
 
     Notes
@@ -326,11 +329,11 @@ def eigenvalue_null(h_matrix: Float[Array, "n n"], key: PRNGKeyArray, num_draws:
 def gaussian_draws(
     features: Float[Array, "n f"], key: PRNGKeyArray, num_draws: int, *, centred: bool
 ) -> Float[Array, "b f"]:
-    r"""Draws of :math:`\sqrt N` times the mean feature under the null: normal, with the features' covariance.
+    r"""Draws of $\sqrt N$ times the mean feature under the null: normal, with the features' covariance.
 
     The covariance is that of the samples (divisor N - 1) if ``centred``, and the second moment if not. It is
-    never formed, nor factorised by eigenvalues: with :math:`R^\top R = F^\top F`, normal rows times R have the
-    covariance :math:`F^\top F`, whatever its rank. R is F itself when it has fewer rows than columns, and comes
+    never formed, nor factorised by eigenvalues: with $R^\top R = F^\top F$, normal rows times R have the
+    covariance $F^\top F$, whatever its rank. R is F itself when it has fewer rows than columns, and comes
     from a QR decomposition otherwise.
 
     Notes
@@ -344,9 +347,11 @@ def gaussian_draws(
 
 
 def sigma_h(h_matrix: Float[Array, "n n"]) -> Float[Array, ""]:
-    r"""Standard deviation of :math:`\sqrt N U` when samples and model differ.
+    r"""Standard deviation of $\sqrt N U$ when samples and model differ.
 
-    .. math:: \sigma_h^2 = 4 \operatorname{Var}_i \Big( \frac1{N - 1} \sum_{j \ne i} h_{ij} \Big)
+    $$
+    \sigma_h^2 = 4 \operatorname{Var}_i \Big( \frac1{N - 1} \sum_{j \ne i} h_{ij} \Big)
+    $$
 
     Differs from the paper: the factor 4, from the two arguments of h, is missing there.
     """
@@ -356,7 +361,9 @@ def sigma_h(h_matrix: Float[Array, "n n"]) -> Float[Array, ""]:
 def power_h1(h_matrix: Float[Array, "n n"], threshold: float | Float[Array, ""]) -> Float[Array, ""]:
     r"""Estimated probability that U of a new sample of this size exceeds a threshold.
 
-    .. math:: \Phi\big( \sqrt N (U - threshold) / \sigma_h \big)
+    $$
+    \Phi\big( \sqrt N (U - threshold) / \sigma_h \big)
+    $$
 
     Parameters
     ----------

@@ -1,12 +1,13 @@
 r"""Finite set Stein discrepancy (Jitkrittum et al. 2017): the Stein witness at J test locations.
 
-.. math::
-    \tau_{dj}(x) = \frac{1}{\sqrt{D J}} \Big( s_d(x) k(x, v_j) + \frac{\partial k(x, v_j)}{\partial x_d} \Big),
-    \qquad FSSD^2 = | E \tau(x) |^2,
+$$
+\tau_{dj}(x) = \frac{1}{\sqrt{D J}} \Big( s_d(x) k(x, v_j) + \frac{\partial k(x, v_j)}{\partial x_d} \Big),
+\qquad FSSD^2 = | E \tau(x) |^2,
+$$
 
-with a Gaussian kernel of bandwidth :math:`\sigma`. The unbiased estimate is
-:math:`F = (N |\bar\tau|^2 - \overline{|\tau|^2}) / (N - 1)`, and under the null
-:math:`N F \to \sum_i w_i (Z_i^2 - 1)` with w the eigenvalues of the covariance of :math:`\tau`.
+with a Gaussian kernel of bandwidth $\sigma$. The unbiased estimate is
+$F = (N |\bar\tau|^2 - \overline{|\tau|^2}) / (N - 1)$, and under the null
+$N F \to \sum_i w_i (Z_i^2 - 1)$ with w the eigenvalues of the covariance of $\tau$.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def fssd_features(
     locations: Float[Array, "j d"],
     bandwidth: Float[Array, ""],
 ) -> Float[Array, "n d*j"]:
-    r"""Features :math:`\tau` of every sample, flattened. Cost: O(N D J)."""
+    r"""Features $\tau$ of every sample, flattened. Cost: O(N D J)."""
     centre = x.mean(0)
     q = squared_distances((x - centre) / bandwidth, (locations - centre) / bandwidth)
     k, k1, _ = RBF().derivatives(q)
@@ -55,7 +56,7 @@ def fssd_statistic(tau: Float[Array, "n f"]) -> Float[Array, ""]:
 
 
 def fssd_variance(tau: Float[Array, "n f"]) -> Float[Array, ""]:
-    r"""Variance of :math:`\sqrt N F` under the alternative: :math:`4 \overline{(\tau \bar\tau)^2} - 4 |\bar\tau|^4`."""
+    r"""Variance of $\sqrt N F$ under the alternative: $4 \overline{(\tau \bar\tau)^2} - 4 |\bar\tau|^4$."""
     mean = tau.mean(0)
     return 4 * jnp.mean((tau @ mean - mean @ mean) ** 2)
 
@@ -66,7 +67,7 @@ def power_criterion(
     locations: Float[Array, "j d"],
     bandwidth: Float[Array, ""],
 ) -> Float[Array, ""]:
-    r""":math:`F / \sqrt{\sigma^2 + 0.01}`: the power of the test grows with it. The constant forbids 0 / 0."""
+    r"""$F / \sqrt{\sigma^2 + 0.01}$: the power of the test grows with it. The constant forbids 0 / 0."""
     tau = fssd_features(x, s, locations, bandwidth)
     return fssd_statistic(tau) / jnp.sqrt(fssd_variance(tau) + REGULARISER)
 

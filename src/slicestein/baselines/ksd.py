@@ -1,8 +1,9 @@
 r"""Kernelized Stein discrepancy tests in the full space: all pairs, and disjoint pairs.
 
-.. math::
-    h(x, y) = \kappa \, s(x)^\top s(y) - \frac{\kappa'}{d} (s(x) - s(y))^\top (x - y)
-    - \kappa'' - (D - 1) \frac{\kappa'}{d}, \quad d = |x - y|
+$$
+h(x, y) = \kappa \, s(x)^\top s(y) - \frac{\kappa'}{d} (s(x) - s(y))^\top (x - y)
+- \kappa'' - (D - 1) \frac{\kappa'}{d}, \quad d = |x - y|
+$$
 
 in units of the bandwidth (label "eq: KSD"; Liu, Lee and Jordan 2016; Chwialkowski, Strathmann and Gretton 2016).
 """
@@ -133,7 +134,9 @@ def linear_ksd_test(
 ) -> Outcome:
     r"""KSD test with disjoint pairs: linear in N, weak.
 
-    .. math:: T = \sqrt n \, \bar h, \qquad T \to N(0, \sigma^2), \quad \sigma^2 = \overline{h^2}, \quad n = N / 2,
+    $$
+    T = \sqrt n \, \bar h, \qquad T \to N(0, \sigma^2), \quad \sigma^2 = \overline{h^2}, \quad n = N / 2,
+    $$
 
     because the mean of h is zero under the null. The p-value is that of the normal limit;
     ``null_distribution`` holds draws from it.

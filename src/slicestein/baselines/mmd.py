@@ -1,6 +1,8 @@
 r"""Maximum mean discrepancy between the samples and draws from the model (Gretton et al. 2012).
 
-.. math:: H_{ij} = k(x_i, x_j) + k(y_i, y_j) - k(x_i, y_j) - k(y_i, x_j), \qquad MMD^2 = U(H)
+$$
+H_{ij} = k(x_i, x_j) + k(y_i, y_j) - k(x_i, y_j) - k(y_i, x_j), \qquad MMD^2 = U(H)
+$$
 
 with as many draws y from the model as samples x. It needs no score, but a sampler of the model.
 """

@@ -1,14 +1,15 @@
 r"""Random feature Stein discrepancies (Huggins and Mackey 2018), and KSD by random Fourier features.
 
-For a feature function F(x, z), locations :math:`Z_1, \dots, Z_M \sim \nu` and an exponent r,
+For a feature function F(x, z), locations $Z_1, \dots, Z_M \sim \nu$ and an exponent r,
 
-.. math::
-    R^2 = \sum_{d=1}^D \Big( \sum_{j=1}^M | w_j \bar T_{dj} |^r \Big)^{2/r}, \quad
-    T_{dj}(x) = s_d(x) F(x, Z_j) + \frac{\partial F(x, Z_j)}{\partial x_d}, \quad
-    w_j = (M \nu(Z_j))^{-1/r} .
+$$
+R^2 = \sum_{d=1}^D \Big( \sum_{j=1}^M | w_j \bar T_{dj} |^r \Big)^{2/r}, \quad
+T_{dj}(x) = s_d(x) F(x, Z_j) + \frac{\partial F(x, Z_j)}{\partial x_d}, \quad
+w_j = (M \nu(Z_j))^{-1/r} .
+$$
 
 F spans hundreds of powers of e when D is large, so its logarithm is kept apart from the bracket
-:math:`s_d + \partial_d \log F`, and statistics are logarithms, :math:`\log N R^2`: p-values are the same.
+$s_d + \partial_d \log F$, and statistics are logarithms, $\log N R^2$: p-values are the same.
 
 Under the null the mean features are normal, which is simulated with locations and weights held fixed. The limit
 is slow: with M = 10 at level 0.05 the L1 IMQ test rejects about 0.2 of true models in 10 and 50 dimensions.
@@ -39,7 +40,7 @@ XI = 4 * ALPHA / (2 + ALPHA)
 
 
 class Features(NamedTuple):
-    """Weighted Stein features :math:`w_j T_{dj}`, as ``exp(log_size) * bracket``."""
+    """Weighted Stein features $w_j T_{dj}$, as ``exp(log_size) * bracket``."""
 
     log_size: Float[Array, "n m"]  # log w_j F(x, Z_j)
     bracket: Float[Array, "n d m"]  # s + grad log F
@@ -50,12 +51,12 @@ class Features(NamedTuple):
 
 
 def log_norm(mean: Float[Array, "*b d m"], exponent: int) -> Float[Array, "*b"]:
-    r""":math:`\log \sum_d (\sum_j |\mu_{dj}|^r)^{2/r}`."""
+    r"""$\log \sum_d (\sum_j |\mu_{dj}|^r)^{2/r}$."""
     return jnp.log(jnp.sum(jnp.sum(jnp.abs(mean) ** exponent, axis=-1) ** (2 / exponent), axis=-1))
 
 
 def log_discrepancy(features: Features, exponent: int) -> Float[Array, ""]:
-    r""":math:`\log R^2` of a sample from its features."""
+    r"""$\log R^2$ of a sample from its features."""
     log_scale = features.log_size.max()
     return 2 * log_scale + log_norm(features.values(log_scale).mean(0), exponent)
 
@@ -70,7 +71,7 @@ def feature_test(
     exponent: int,
     model_samples: Sample | None,
 ) -> Outcome:
-    r""":math:`\log N R^2` of the samples, against draws with the normal limit of the mean features.
+    r"""$\log N R^2$ of the samples, against draws with the normal limit of the mean features.
 
     Cost: O((N + B) F min(N, F)) with F = D M features.
     """
@@ -89,7 +90,7 @@ def feature_test(
 
 
 class IMQLaw(NamedTuple):
-    r"""L1 IMQ: :math:`F = (c^2 + |x - z|^2)^\beta`, and t-distributed locations around a centre."""
+    r"""L1 IMQ: $F = (c^2 + |x - z|^2)^\beta$, and t-distributed locations around a centre."""
 
     centre: Float[Array, " d"]
     offset: Float[Array, ""]  # c
@@ -97,7 +98,7 @@ class IMQLaw(NamedTuple):
 
     @property
     def power(self) -> float:
-        r""":math:`\beta`; the density of locations is proportional to :math:`(c^2 + |z|^2)^{\xi \beta}`."""
+        r"""$\beta$; the density of locations is proportional to $(c^2 + |z|^2)^{\xi \beta}$."""
         return -(self.centre.shape[0] + self.df) / (2 * XI)
 
     def locations(self, normal: Float[Array, "m d"], chi_square: Float[Array, " m"]) -> Float[Array, "m d"]:
@@ -181,9 +182,9 @@ def rfsd_l1imq_test(
 
 
 class SechLaw(NamedTuple):
-    r"""L2 SechExp: :math:`F = A(x) A(z) \prod_d \operatorname{sech}(b (x_d - z_d))`, and sech locations.
+    r"""L2 SechExp: $F = A(x) A(z) \prod_d \operatorname{sech}(b (x_d - z_d))$, and sech locations.
 
-    :math:`b = \sqrt{2 \pi} a`, :math:`\log A(y) = \frac{a}{25} \sum_d \sqrt{1 + (y_d - centre_d)^2}`.
+    $b = \sqrt{2 \pi} a$, $\log A(y) = \frac{a}{25} \sum_d \sqrt{1 + (y_d - centre_d)^2}$.
     """
 
     centre: Float[Array, " d"]
@@ -196,7 +197,7 @@ class SechLaw(NamedTuple):
 
     @property
     def location_steepness(self) -> Float[Array, ""]:
-        r""":math:`\kappa = 2 \xi b`: locations have the density :math:`\prod_d (\kappa / \pi) sech(\kappa z_d)`."""
+        r"""$\kappa = 2 \xi b$: locations have the density $\prod_d (\kappa / \pi) sech(\kappa z_d)$."""
         return 2 * XI * self.steepness
 
     def locations(self, uniform: Float[Array, "m d"]) -> Float[Array, "m d"]:
@@ -272,7 +273,7 @@ def _log_cosh(u: Array) -> Array:
 
 
 def fourier_features(frequencies: Float[Array, "m d"], phases: Float[Array, " m"], x: Array, s: Array) -> Features:
-    r"""Stein features of :math:`F = \sqrt{2} \cos(\omega^\top x + b)`, with weights :math:`M^{-1/2}`."""
+    r"""Stein features of $F = \sqrt{2} \cos(\omega^\top x + b)$, with weights $M^{-1/2}$."""
     angle = x @ frequencies.T + phases
     wave = s[:, :, None] * jnp.cos(angle)[:, None, :] - frequencies.T * jnp.sin(angle)[:, None, :]
     return Features(jnp.zeros((1, 1), x.dtype), math.sqrt(2 / phases.shape[0]) * wave)
@@ -307,7 +308,7 @@ def rff_cauchy_test(
     num_features: int = 10,
     model_samples: Sample | None = None,
 ) -> Outcome:
-    r"""KSD test with M random Fourier features of :math:`\prod_d (1 + (x_d - y_d)^2 / med^2)^{-1}`.
+    r"""KSD test with M random Fourier features of $\prod_d (1 + (x_d - y_d)^2 / med^2)^{-1}$.
 
     Parameters, result and cost as in :func:`rfsd_l1imq_test`.
     """
