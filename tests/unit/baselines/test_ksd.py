@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from slicestein import IMQ, RBF, Matern, ksd
 from slicestein.baselines import ksd_matrix, linear_ksd_test
@@ -55,15 +56,16 @@ def test_matrix_survives_a_far_origin_in_single_precision():
 
 
 @pytest.mark.parametrize(
-    ("pairing", "mean", "statistic", "deviation", "pvalue"),
+    ("pairing", "mean", "statistic", "deviation", "pvalue", "with_variance"),
     [
-        ("halves", -0.9330484854, -2.950558381, 1.946096715, 0.9352582369),
-        ("neighbours", 0.2037469092, 0.6443042994, 2.959532972, 0.4138295926),
+        ("halves", -0.9330484854, -2.950558381, 1.946096715, 0.9352582369, 0.9493932399),
+        ("neighbours", 0.2037469092, 0.6443042994, 2.959532972, 0.4138295926, 0.4179955522),
     ],
 )
-def test_linear_test_has_the_check_values(pairing, mean, statistic, deviation, pvalue):
+def test_linear_test_has_the_check_values(pairing, mean, statistic, deviation, pvalue, with_variance):
     terms = linear_ksd_terms(X, S, pairing=pairing)
     np.testing.assert_allclose(terms.mean(), mean, rtol=RTOL)
+    np.testing.assert_allclose(stats.norm.sf(statistic / np.std(terms, ddof=1)), with_variance, rtol=10 * RTOL)
     outcome = linear_ksd_test(X, S, key=KEY, pairing=pairing, num_draws=100_000)
     np.testing.assert_allclose([outcome.statistic, outcome.pvalue], [statistic, pvalue], rtol=RTOL)
     np.testing.assert_allclose(outcome.null_distribution.std(), deviation, rtol=0.01)

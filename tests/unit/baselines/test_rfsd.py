@@ -1,5 +1,7 @@
 """Random feature Stein discrepancies: check values, features, level."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -54,6 +56,38 @@ def test_fourier_features_have_the_check_values(frequencies, expected):
     phases = jnp.asarray(2 * np.pi * np.random.default_rng(24).random(5))
     features = rfsd.fourier_features(jnp.asarray(frequencies) / MEDIAN, phases, X, S)
     np.testing.assert_allclose(jnp.exp(rfsd.log_discrepancy(features, exponent=2)), expected, rtol=RTOL)
+
+
+@pytest.mark.parametrize(
+    ("test", "kernel"),
+    [
+        (rff_gaussian_test, lambda gap: jnp.exp(-jnp.sum(gap**2) / 2)),
+        (rff_cauchy_test, lambda gap: jnp.prod(1 / (1 + gap**2))),
+    ],
+)
+def test_many_fourier_features_give_the_ksd_of_the_kernel(test, kernel):
+    def h(x, s, y, t):
+        slope = jax.grad(kernel)
+        gap = (x - y) / MEDIAN
+        trace = -jnp.trace(jax.jacfwd(slope)(gap)) / MEDIAN**2
+        return kernel(gap) * (s @ t) - slope(gap) @ (s - t) / MEDIAN + trace
+
+    pairs = jax.jit(jax.vmap(jax.vmap(h, (None, None, 0, 0)), (0, 0, None, None)))
+    outcome = test(X, S, key=KEY, num_features=20_000, num_draws=1)
+    np.testing.assert_allclose(np.exp(outcome.statistic) / 20, pairs(X, S, X, S).mean(), rtol=0.03)
+
+
+@pytest.mark.parametrize("with_model", [True, False])
+def test_null_has_the_second_moment_of_the_model_or_the_covariance_of_the_sample(with_model):
+    frequencies, phases = normal(5, 3) / MEDIAN, jnp.linspace(0, 6, 5)
+    wrong, y = S + 1, normal(30, 3, seed=1)
+    features_of = functools.partial(rfsd.fourier_features, frequencies, phases)
+    model = (y, -y) if with_model else None
+    options = {"key": KEY, "num_draws": 20_000, "exponent": 2, "model_samples": model}
+    draws = np.exp(rfsd.feature_test(features_of, X, wrong, **options).null_distribution)
+    features = np.asarray(features_of(y, -y).bracket if with_model else features_of(X, wrong).bracket)
+    trace = np.sum(np.mean(features**2, axis=0) if with_model else np.var(features, axis=0, ddof=1))
+    np.testing.assert_allclose(draws.mean(), trace, rtol=0.03)
 
 
 @pytest.mark.parametrize("make", [imq, sech])
