@@ -8,8 +8,9 @@ from importlib.metadata import version as _version
 from slicestein.active_slices import active_slices
 from slicestein.discrepancy import integrated_sksd, ksd, sksd, witness
 from slicestein.fit_slices import SliceFit, fit_slices
-from slicestein.gof import GofResult, gof_test
+from slicestein.gof import gof_test
 from slicestein.kernels import IMQ, RBF, Matern
+from slicestein.result import GofResult
 from slicestein.score import score_from
 from slicestein.slices import Slices
 from slicestein.ssd import SSD, ssd

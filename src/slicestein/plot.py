@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from slicestein._checks import ScoreLike, samples_and_score
 from slicestein.discrepancy import witness
-from slicestein.gof import GofResult
 from slicestein.kernels import RBF, Kernel
+from slicestein.result import GofResult
 from slicestein.slices import Slices
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
