@@ -38,6 +38,7 @@ def _single_threaded() -> None:
 def run(name: str, cells: list[dict], work: Callable[[dict], dict]) -> list[dict]:
     """Run the cells that are missing from results/NAME.jsonl; `work` must be importable by name."""
     RESULTS.mkdir(exist_ok=True)
+    FIGURES.mkdir(exist_ok=True)
     keys = sorted({k for cell in cells for k in cell})
     done = {identity(row, keys) for row in load(name)}
     missing = [cell for cell in cells if identity(cell, keys) not in done]

@@ -7,7 +7,7 @@ import pytest
 
 from experiments import runner
 
-NAMES = ("gaussian_gof", "rbm_gof", "sensitivity", "sghmc_step")
+NAMES = ("gaussian_gof", "rbm_gof", "sensitivity", "sghmc_step", "chain_level", "slice_choice")
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from slicestein import _compiled, exact
+from slicestein._tiles import gram_over_rows
 from slicestein.kernels import Kernel, Spectrum
 from slicestein.stein import Projected
 
@@ -94,6 +95,32 @@ def value_and_gradient(
     compiled = functools.partial(_compiled.value_and_gradient, **_attributes(u, kernel))
     portable = functools.partial(_portable, kernel=kernel)
     return _compiled.by_platform(compiled, portable, u, a, c)
+
+
+def shortest_rule(u: Float[Array, "m n"], kernel: Kernel) -> int | None:
+    """Index of the shortest rule wide enough for concrete data; None if there is none."""
+    if kernel.spectrum is None:
+        return None
+    wide_enough = quadrature(kernel.spectrum, u.dtype.name, PERIODS).widest_range >= float(jnp.ptp(u, axis=1).max())
+    return int(np.argmax(wide_enough)) if wide_enough.any() else None
+
+
+@functools.partial(jax.jit, static_argnames=("kernel", "rule"))
+def matrix(data: Projected, kernel: Kernel, rule: int) -> Float[Array, "n n"]:
+    """The Stein kernel between all samples, summed over slices: a product of features. Cost: O(N^2 M J)."""
+    assert kernel.spectrum is not None
+    rules = quadrature(kernel.spectrum, data.u.dtype.name, PERIODS)
+    w = jnp.asarray(rules.spacing[rule] * np.arange(rules.length[rule]), data.u.dtype)
+    root = jnp.asarray(np.sqrt(rules.weights[rule, : len(w)]), data.u.dtype)
+
+    def features(row: Projected) -> Float[Array, "n two_j"]:
+        u, a, c = (z[:, None] for z in row)
+        cos, sin = jnp.cos(w * u), jnp.sin(w * u)
+        return jnp.concatenate([root * (a * cos - w * c * sin), root * (a * sin + w * c * cos)], axis=1)
+
+    centre = (data.u.max(1, keepdims=True) + data.u.min(1, keepdims=True)) / 2
+    rows = Projected(data.u - centre, data.a, jnp.broadcast_to(data.c, data.u.shape))
+    return gram_over_rows(features, rows)
 
 
 def _attributes(u: Array, kernel: Kernel) -> dict[str, Any]:

@@ -7,25 +7,25 @@ discrepancy.
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from slicestein import _checks, baselines, exact, fourier, null
+from slicestein import _checks, baselines, null
 from slicestein._checks import ScoreLike
-from slicestein.discrepancy import Problem, prepare, sksd
+from slicestein.components import Component, Covariance, Shift, Slicewise
+from slicestein.discrepancy import prepare
 from slicestein.fit_slices import Init, fit_slices, slice_weights
 from slicestein.kernels import RBF, Kernel
 from slicestein.result import GofResult
 from slicestein.slices import Slices
-from slicestein.stein import Projected, diagonal_mean
 from slicestein.whitening import whiten
 
 Bootstrap = Literal["auto", "wild", "multinomial", "dependent", "eigenvalues"]
@@ -42,7 +42,13 @@ BASELINES: dict[str, Callable[..., null.Outcome]] = {
     "rff-cauchy": baselines.rff_cauchy_test,
     "mmd": baselines.mmd_test,
 }
-KINDS = {"wild": "rademacher"}  # names of the bootstraps in `null`
+# Names of the bootstraps in `null`.
+KINDS: dict[str, Any] = {
+    "wild": "rademacher",
+    "multinomial": "multinomial",
+    "dependent": "dependent",
+    "eigenvalues": "normal",
+}
 
 # Up to here the (N, N) matrix of the Stein kernel is built (128 MB); beyond, draws are linear in N.
 MATRIX_SAMPLES = 4096
@@ -65,6 +71,7 @@ def gof_test(
     steps: int = 0,
     num_slices: int | None = None,
     standardize: bool = True,
+    omnibus: bool = True,
     model_samples: Any = None,
     names: Sequence[str] | None = None,
 ) -> GofResult:
@@ -82,7 +89,7 @@ def gof_test(
         ``"maxsksd-g"`` or ``"maxsksd-rg"``; ``"auto"`` is ``"maxsksd-rg"``, which has the most power over our
         benchmarks. To compare with: ``"ksd"``, ``"linear-ksd"``, ``"fssd-rand"``, ``"fssd-opt"``,
         ``"rfsd-l1imq"``, ``"rfsd-l2sech"``, ``"rff-gaussian"``, ``"rff-cauchy"`` and ``"mmd"``, as published (the
-        arguments from ``slices`` to ``standardize`` do not apply).
+        arguments from ``slices`` to ``omnibus`` do not apply).
     alpha
         Level of the test.
     num_bootstrap
@@ -102,6 +109,9 @@ def gof_test(
         Passed to `fit_slices`.
     standardize
         Whiten on the training part, so that the units and the correlations of the parameters do not matter.
+    omnibus
+        For ``"maxsksd-rg"``: besides the fitted slices test all coordinates, the mean and the covariance (see
+        `components`). The statistic is then the largest of the four, each in standard deviations of its null.
     model_samples
         Draws of the model (K, D), which ``"mmd"`` needs and the ``rf`` methods can use.
     names
@@ -112,7 +122,7 @@ def gof_test(
     Validity: for any choice made on the training part, the p-value is asymptotically uniform if the samples are
     from the model (and independent, or from chains that mix within their length).
 
-    Cost: O(N^2 (M + B)) up to 4096 tested samples, O(N M J B) beyond with RBF, J about 20.
+    Cost: O(N^2 (M J + B)) up to 4096 tested samples, O(N (M J + D^2) B) beyond, J about 20.
 
     Examples
     --------
@@ -156,12 +166,15 @@ def gof_test(
         )
         return GofResult(*_plain(outcome), **common)
 
-    coordinates, weights = None, jnp.ones((), x.dtype)
-    if slices is None:
+    parts: dict[str, Component] = {}
+    coordinates = None
+    if slices is not None:
+        parts["slices"] = _slicewise(x, s, slices, kernel)
+    else:
         if standardize:
             coordinates = whiten(x_train, s_train)
             (x_train, s_train), (x, s) = coordinates(x_train, s_train), coordinates(x, s)
-        slices = fit_slices(
+        fit = fit_slices(
             x_train,
             s_train,
             key=fit_key,
@@ -171,15 +184,26 @@ def gof_test(
             steps=steps,
             kernel=kernel,
             shuffle=not dependent,
-        ).slices
-        weights = slice_weights(slices, x_train, s_train, kernel)
-    outcome = _sliced_outcome(x, s, slices, weights, kernel, bootstrap, null_key, num_bootstrap, chains)
-    per_slice = np.asarray(weights * sksd(x, s, slices, kernel=kernel, per_slice=True))
-    share = np.asarray(jnp.maximum(per_slice, 0) @ (slices.r**2 + slices.g**2)) / 2
+        )
+        parts["fitted slices"] = _slicewise(x, s, fit.slices, kernel, (x_train, s_train))
+        if method == "maxsksd-rg" and omnibus:
+            parts["coordinates"] = _slicewise(x, s, Slices.basis(x.shape[1]), kernel, (x_train, s_train))
+            parts |= {"shift": Shift(s), "covariance": Covariance(x - x_train.mean(0), s)}
+    outcomes = _outcomes(list(parts.values()), bootstrap, null_key, num_bootstrap, chains, x)
+    outcome, values = null.largest(outcomes) if len(outcomes) > 1 else (outcomes[0], jnp.zeros(1))
+    share = np.asarray(list(parts.values())[int(values.argmax())].by_coordinate())
+    tested = [part for part in parts.values() if isinstance(part, Slicewise)]
+    r, g = (jnp.concatenate([getattr(part.slices, name) for part in tested]) for name in "rg")
     if coordinates is not None:
-        slices = Slices(slices.r @ coordinates.inverse.T, slices.g @ coordinates.forward)
-    share = share / max(share.sum(), np.finfo(share.dtype).tiny)
-    return GofResult(*_plain(outcome), **common, slices=slices, per_slice=per_slice, per_dimension=share)
+        r, g = r @ coordinates.inverse.T, g @ coordinates.forward
+    return GofResult(
+        *_plain(outcome),
+        **common,
+        slices=Slices(r, g),
+        per_slice=np.concatenate([part.per_slice() for part in tested]),
+        per_dimension=share / max(share.sum(), np.finfo(share.dtype).tiny),
+        components=dict(zip(parts, values.tolist(), strict=True)) if len(parts) > 1 else None,
+    )
 
 
 def _plain(outcome: null.Outcome) -> tuple[float, float, np.ndarray]:
@@ -250,7 +274,7 @@ def _baseline_outcome(
 ) -> null.Outcome:
     options: dict[str, Any] = {}
     if method in ("ksd", "mmd"):
-        options = {"kernel": kernel, "kind": KINDS.get(bootstrap, bootstrap)}
+        options = {"kernel": kernel, "kind": KINDS[bootstrap]}
     if method == "ksd" and bootstrap == "dependent":
         options |= {"num_chains": chains, "flip_probability": null.flip_probability(x, chains)}
     elif bootstrap == "dependent":
@@ -271,70 +295,47 @@ def _baseline_outcome(
     return BASELINES[method](x, s, key=key, num_draws=num_draws, **options)
 
 
-def _sliced_outcome(
-    x: Array,
-    s: Array,
-    slices: Slices,
-    weights: Array,
-    kernel: Kernel,
-    bootstrap: str,
-    key: Array,
-    num_draws: int,
-    chains: int,
-) -> null.Outcome:
+def _slicewise(
+    x: Array, s: Array, slices: Slices, kernel: Kernel, train: tuple[Array, Array] | None = None
+) -> Slicewise:
+    """Slices with weights from the training samples, or all alike."""
+    weights = jnp.ones(slices.num, x.dtype) if train is None else slice_weights(slices, *train, kernel)
     problem = prepare(x, s, slices, kernel, None)
-    flip = null.flip_probability(x, chains) if bootstrap == "dependent" else None
-    kind: Any = KINDS.get(bootstrap, bootstrap)
-    if problem.num_samples <= MATRIX_SAMPLES or kernel.spectrum is None or bootstrap == "eigenvalues":
-        h = _matrix(problem, weights, kernel)
-        if bootstrap == "eigenvalues":
-            statistic = (h.sum() - jnp.trace(h)) / (h.shape[0] * (h.shape[0] - 1))
-            draws = null.eigenvalue_null(h, key, num_draws)
-            return null.Outcome(statistic, draws, null.pvalue(statistic, draws))
-        return null.bootstrap_test(h, key=key, kind=kind, num_draws=num_draws, num_chains=chains, flip_probability=flip)
-    return _linear_outcome(problem, weights, kernel, key, flip, kind=kind, num_draws=num_draws, num_chains=chains)
+    return Slicewise(problem.project(*problem.per_slice()), weights, slices, kernel)
 
 
-@jax.jit
-def _matrix(problem: Problem, weights: Array, kernel: Kernel) -> Float[Array, "n n"]:
-    return exact.matrix(_weighted(problem, weights), kernel)
+def _outcomes(
+    parts: list[Component], bootstrap: str, key: Array, num_draws: int, chains: int, x: Array
+) -> list[null.Outcome]:
+    """The statistic and null of every part, all with the same bootstrap weights."""
+    options: dict[str, Any] = {"num_draws": num_draws, "num_chains": chains}
+    if bootstrap == "dependent":
+        options["flip_probability"] = null.flip_probability(x, chains)
+    if x.shape[0] > MATRIX_SAMPLES:
+        return _linear_outcomes(parts, key, KINDS[bootstrap], **options)
+    if bootstrap == "eigenvalues" and len(parts) == 1:
+        return [null.eigenvalue_test(parts[0].matrix(), key, num_draws)]
+    return null.bootstrap_tests([part.matrix() for part in parts], key=key, kind=KINDS[bootstrap], **options)
 
 
-def _weighted(problem: Problem, weights: Array) -> Projected:
-    """Projections scaled so that the Stein kernel of each slice is multiplied by its weight."""
-    u, a, c = problem.project(*problem.per_slice())
-    root = jnp.sqrt(weights)[..., None]
-    return Projected(u, root * a, root * c)
+@eqx.filter_jit
+def _linear_outcomes(
+    parts: list[Component], key: Array, kind: Any, *, num_draws: int, num_chains: int, flip_probability: Any = None
+) -> list[null.Outcome]:
+    """Outcomes without matrices: one quadratic form per draw."""
+    diagonals = jnp.stack([part.diagonal() for part in parts])
+    count = diagonals.shape[1]
+    hollow = null.FORMS[kind] == "u"
 
+    def forms(w: Array) -> Float[Array, " k"]:
+        values = jnp.stack([part.quadratic_form(w) for part in parts])
+        return values - diagonals @ w**2 if hollow else values
 
-@functools.partial(jax.jit, static_argnames=("kind", "num_draws", "num_chains"))
-def _linear_outcome(
-    problem: Problem,
-    weights: Array,
-    kernel: Kernel,
-    key: Array,
-    flip: Any,
-    *,
-    kind: Any,
-    num_draws: int,
-    num_chains: int,
-) -> null.Outcome:
-    """A quadratic form in weights is the V-statistic with scores and Jacobian terms times the weights."""
-    data = _weighted(problem, weights)
-    count = problem.num_samples
-    form = null.FORMS[kind]
-    diagonal = data.a**2 + data.c**2 if form == "u" else None
-    c = jnp.broadcast_to(data.c, data.u.shape)
-
-    def draw(key: Array) -> Array:
-        w = null.bootstrap_weights(
-            kind, key, 1, count, num_chains=num_chains, flip_probability=flip, dtype=data.u.dtype
-        )[0]
-        value = count**2 * fourier.v_statistic(data.u, w * data.a, w * c, kernel.unit).sum()
-        return value if diagonal is None else value - jnp.sum(diagonal.sum(0) * w**2)
+    def draw(key: Array) -> Float[Array, " k"]:
+        options = {"num_chains": num_chains, "flip_probability": flip_probability, "dtype": diagonals.dtype}
+        return forms(null.bootstrap_weights(kind, key, 1, count, **options)[0])
 
     draws = lax.map(draw, jax.random.split(key, num_draws))
-    statistic = fourier.v_statistic(*data, kernel.unit).sum()
-    if form == "u":
-        statistic = (count * statistic - diagonal_mean(kernel, data).sum()) / (count - 1)
-    return null.Outcome(statistic, draws, null.pvalue(statistic, draws))
+    pairs = count * (count - 1.0) if hollow else float(count) ** 2
+    statistics = forms(jnp.ones(count, diagonals.dtype)) / pairs
+    return [null.Outcome(t, d, null.pvalue(t, d)) for t, d in zip(statistics, draws.T, strict=True)]

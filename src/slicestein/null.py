@@ -14,6 +14,7 @@ random weights (label "eq: Bootstrap samples"). Each kind of weights belongs to 
 | --- | --- | --- | --- |
 | multinomial | counts / N - 1 / N | U, zero diagonal | independent samples |
 | rademacher | signs / sqrt(N (N - 1)) | U, zero diagonal | independent samples |
+| normal | N(0, 1) / sqrt(N (N - 1)) | U, zero diagonal | the law of `eigenvalue_null` without eigenvalues |
 | dependent | signs that persist in time, / N | V, diagonal kept | Markov chains |
 """
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -28,10 +30,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-Kind = Literal["multinomial", "rademacher", "dependent"]
+Kind = Literal["multinomial", "rademacher", "normal", "dependent"]
 
 # Form of the statistic that belongs to each kind of bootstrap weights.
-FORMS: dict[str, Literal["u", "v"]] = {"multinomial": "u", "rademacher": "u", "dependent": "v"}
+FORMS: dict[str, Literal["u", "v"]] = {"multinomial": "u", "rademacher": "u", "normal": "u", "dependent": "v"}
 # Autocorrelations are summed up to this many autocorrelation times (Sokal's window).
 WINDOW = 5.0
 # Constants of `flip_probability`: see its docstring.
@@ -142,7 +144,7 @@ def bootstrap_weights(
     Parameters
     ----------
     kind
-        ``"multinomial"``, ``"rademacher"`` or ``"dependent"``.
+        ``"multinomial"``, ``"rademacher"``, ``"normal"`` or ``"dependent"``.
     num_draws, num_samples
         B and N.
     num_chains, flip_probability
@@ -156,6 +158,8 @@ def bootstrap_weights(
         return multinomial_weights(key, num_draws, num_samples, dtype)
     if kind == "rademacher":
         return rademacher_weights(key, num_draws, num_samples, dtype)
+    if kind == "normal":
+        return jax.random.normal(key, (num_draws, num_samples), dtype) / math.sqrt(num_samples * (num_samples - 1))
     if kind != "dependent":
         raise ValueError(f"kind must be one of {sorted(FORMS)}, got {kind!r}")
     if flip_probability is None:
@@ -179,31 +183,8 @@ def statistic_and_draws(
     return jnp.sum(h_matrix) / (count * (count - 1)), quadratic_forms(h_matrix, weights)
 
 
-@functools.partial(jax.jit, static_argnames=("kind", "num_draws", "num_chains"))
-def bootstrap_test(
-    h_matrix: Float[Array, "n n"],
-    *,
-    key: PRNGKeyArray,
-    kind: Kind = "rademacher",
-    num_draws: int = 1000,
-    num_chains: int = 1,
-    flip_probability: float | Float[Array, ""] | None = None,
-) -> Outcome:
-    r"""Test of $E[h] = 0$ from the matrix of a Stein kernel, with the statistic that the bootstrap asks for.
-
-    Parameters
-    ----------
-    h_matrix
-        Values h(x_i, x_j), (N, N), rows in order of time for ``"dependent"``.
-    kind, num_chains, flip_probability
-        As in :func:`bootstrap_weights`. ``"multinomial"`` and ``"rademacher"`` give the U-statistic and leave
-        the diagonal out of every draw; ``"dependent"`` gives the V-statistic and keeps it.
-    num_draws
-        Number of bootstrap draws B.
-
-    Notes
-    -----
-    Cost: O(B N^2) time as one matrix product, O(N^2 + B N) memory.
+def bootstrap_test(h_matrix: Float[Array, "n n"], *, key: PRNGKeyArray, **options: Any) -> Outcome:
+    r"""Test of $E[h] = 0$ from the matrix of a Stein kernel: `bootstrap_tests` of one matrix.
 
     Examples
     --------
@@ -213,17 +194,59 @@ def bootstrap_test(
     >>> bool(bootstrap_test(features @ features.T, key=jax.random.key(1)).pvalue < 0.05)
     True
     """
+    return bootstrap_tests([h_matrix], key=key, **options)[0]
+
+
+@functools.partial(jax.jit, static_argnames=("kind", "num_draws", "num_chains"))
+def bootstrap_tests(
+    h_matrices: Sequence[Float[Array, "n n"]],
+    *,
+    key: PRNGKeyArray,
+    kind: Kind = "rademacher",
+    num_draws: int = 1000,
+    num_chains: int = 1,
+    flip_probability: float | Float[Array, ""] | None = None,
+) -> list[Outcome]:
+    r"""Tests of $E[h] = 0$, one per matrix, all with the same bootstrap weights.
+
+    Parameters
+    ----------
+    h_matrices
+        Values h(x_i, x_j), (N, N), rows in order of time for ``"dependent"``.
+    kind, num_chains, flip_probability
+        As in :func:`bootstrap_weights`. ``"dependent"`` gives the V-statistic and keeps the diagonal in every
+        draw; the others give the U-statistic and leave it out.
+    num_draws
+        Number of bootstrap draws B.
+
+    Notes
+    -----
+    Cost: O(B N^2) time per matrix, as one product, and O(N^2 + B N) memory.
+    """
+    first = h_matrices[0]
     weights = bootstrap_weights(
         kind,
         key,
         num_draws,
-        h_matrix.shape[0],
+        first.shape[0],
         num_chains=num_chains,
         flip_probability=flip_probability,
-        dtype=h_matrix.dtype,
+        dtype=first.dtype,
     )
-    statistic, draws = statistic_and_draws(h_matrix, weights, FORMS[kind])
-    return Outcome(statistic, draws, pvalue(statistic, draws))
+    pairs = [statistic_and_draws(h, weights, FORMS[kind]) for h in h_matrices]
+    return [Outcome(statistic, draws, pvalue(statistic, draws)) for statistic, draws in pairs]
+
+
+def largest(outcomes: Sequence[Outcome]) -> tuple[Outcome, Float[Array, " k"]]:
+    """The largest of several statistics, each in standard deviations of its null, and all of them.
+
+    The nulls must have been drawn with the same weights: the largest value of each draw is then a draw of the largest.
+    """
+    draws = jnp.stack([outcome.null_distribution for outcome in outcomes])
+    mean, spread = draws.mean(1), draws.std(1)
+    values = (jnp.stack([outcome.statistic for outcome in outcomes]) - mean) / spread
+    highest = ((draws - mean[:, None]) / spread[:, None]).max(0)
+    return Outcome(values.max(), highest, pvalue(values.max(), highest)), values
 
 
 # --- dependence along chains -------------------------------------------------------------------
@@ -324,6 +347,14 @@ def eigenvalue_null(h_matrix: Float[Array, "n n"], key: PRNGKeyArray, num_draws:
     weights = jnp.linalg.eigvalsh(_hollow(h_matrix)) / (count - 1)
     z = jax.random.normal(key, (num_draws, count), h_matrix.dtype)
     return (z**2 - 1) @ weights / count
+
+
+def eigenvalue_test(h_matrix: Float[Array, "n n"], key: PRNGKeyArray, num_draws: int = 1000) -> Outcome:
+    """Test of $E[h] = 0$ with the asymptotic null."""
+    count = h_matrix.shape[0]
+    statistic = _hollow(h_matrix).sum() / (count * (count - 1))
+    draws = eigenvalue_null(h_matrix, key, num_draws)
+    return Outcome(statistic, draws, pvalue(statistic, draws))
 
 
 def gaussian_draws(

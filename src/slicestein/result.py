@@ -28,6 +28,7 @@ class GofResult:
     per_dimension: Float[np.ndarray, " d"] | None = field(default=None, repr=False)
     names: tuple[str, ...] | None = field(default=None, repr=False)
     bootstrap: str = "wild"
+    components: dict[str, float] | None = None  # of maxSKSD-rg, in standard deviations of the null
 
     @property
     def reject(self) -> bool:
@@ -51,6 +52,9 @@ class GofResult:
             f"({len(self.null_distribution)} draws, {self.bootstrap})",
             f"  {self.num_test} samples tested, {self.num_train} used to choose slices",
         ]
+        if self.components:
+            found = ", ".join(f"{name} {value:.1f}" for name, value in self.components.items())
+            lines.append(f"  standard deviations from the null: {found}")
         worst = self.worst()
         if worst and self.reject:
             lines.append("  carried by " + ", ".join(f"{name} ({share:.0%})" for name, share in worst))
@@ -74,6 +78,9 @@ class GofResult:
         arrays |= {"per_dimension": self.per_dimension}
         if self.slices is not None:
             arrays |= {"r": np.asarray(self.slices.r), "g": np.asarray(self.slices.g)}
-        plain = {k: getattr(self, k) for k in ("statistic", "pvalue", "alpha", "method", "num_train", "num_test")}
+        plain = {
+            k: getattr(self, k)
+            for k in ("statistic", "pvalue", "alpha", "method", "num_train", "num_test", "components")
+        }
         plain |= {"reject": self.reject, "bootstrap": self.bootstrap, "names": self.names and list(self.names)}
         return plain | {k: None if v is None else np.asarray(v).tolist() for k, v in arrays.items()}
