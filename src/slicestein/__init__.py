@@ -11,6 +11,7 @@ from slicestein.fit_slices import SliceFit, fit_slices
 from slicestein.gof import gof_test
 from slicestein.kernels import IMQ, RBF, Matern
 from slicestein.result import GofResult
+from slicestein.samplers import grassmann_svgd, noisy_svgd, run, sliced_svgd, svgd
 from slicestein.score import score_from
 from slicestein.slices import Slices
 from slicestein.ssd import SSD, ssd
@@ -28,10 +29,15 @@ __all__ = [
     "active_slices",
     "fit_slices",
     "gof_test",
+    "grassmann_svgd",
     "integrated_sksd",
     "ksd",
+    "noisy_svgd",
+    "run",
     "score_from",
     "sksd",
+    "sliced_svgd",
     "ssd",
+    "svgd",
     "witness",
 ]

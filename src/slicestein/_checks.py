@@ -67,7 +67,9 @@ def finite(**arrays: Array) -> None:
     concrete = {name: a for name, a in arrays.items() if is_concrete(a)}
     if not concrete:
         return
-    for (name, array), good in zip(concrete.items(), np.asarray(_all_finite(*concrete.values())), strict=True):
+    with jax.ensure_compile_time_eval():  # constants inside a traced function are values too
+        all_good = np.asarray(_all_finite(*concrete.values()))
+    for (name, array), good in zip(concrete.items(), all_good, strict=True):
         if not good:
             bad = ~np.isfinite(np.asarray(array))
             where = tuple(int(i) for i in np.argwhere(bad)[0])

@@ -1,0 +1,211 @@
+"""Particle methods: check values, laws, the loop, pytrees, minibatches, faults."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import slicestein as ss
+from slicestein.samplers.grassmann_svgd import _in_subspace
+from slicestein.samplers.particles import with_rule
+from slicestein.samplers.sliced_svgd import force as sliced_force
+from slicestein.samplers.svgd import force as full_force
+from tests.unit.standard_input import S, X, normal
+
+MEDIAN_SQUARE = 4.748454400  # of the squared distances of X
+
+
+# --- forces --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("variance", "expected"),
+    [
+        (MEDIAN_SQUARE / (2 * np.log(20)), [0.07179962752, -0.01861778269, 0.3612473322]),
+        (0.7127648544, [0.06868466443, -0.01375858316, 0.3347960663]),
+        (MEDIAN_SQUARE, [0.2075440590, -0.2183523570, 0.6897385194]),
+    ],
+)
+def test_svgd_has_the_check_values(variance, expected):
+    np.testing.assert_allclose(full_force(X, S, ss.RBF(np.sqrt(variance))).total[0], expected, rtol=1e-8)
+
+
+def test_the_published_bandwidth_rule():
+    kernel = with_rule(ss.RBF(), "median/log n", 20)
+    np.testing.assert_allclose(full_force(X, S, kernel).total[0], [0.0717996, -0.0186178, 0.3612473], rtol=1e-4)
+
+
+def test_sliced_svgd_has_the_check_values():
+    g = np.random.default_rng(99).standard_normal((3, 3))
+    g = jnp.asarray(g / np.linalg.norm(g, axis=1, keepdims=True))
+    found = sliced_force(X, S, g, ss.RBF(1.0))
+    np.testing.assert_allclose(found.total[0], [0.2341732557, -0.09980249061, 0.9557821325], rtol=1e-8)
+
+
+def test_grassmann_svgd_has_the_check_values():
+    projector = jnp.asarray(np.linalg.qr(np.random.default_rng(31).standard_normal((3, 2)))[0])
+    found = _in_subspace(X, S, projector, ss.RBF(np.sqrt(0.9824690787 / 2)))
+    np.testing.assert_allclose((found.total @ projector.T)[0], [-0.09506878724, 0.02119904256, 0.3536394549], rtol=1e-7)
+    np.testing.assert_allclose(found.discrepancy, 0.8611639561, rtol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", [ss.RBF(0.7), ss.IMQ(1.3), ss.Matern(1.0)])
+def test_discrepancies_are_those_of_the_package(kernel):
+    np.testing.assert_allclose(
+        full_force(X, S, kernel).discrepancy, ss.ksd(X, S, kernel=kernel, statistic="v"), rtol=1e-9
+    )
+    slices = ss.Slices(np.eye(3), normal(3, 3))
+    found = sliced_force(X, S, slices.g, kernel)
+    np.testing.assert_allclose(found.discrepancy, ss.sksd(X, S, slices, kernel=kernel, statistic="v"), rtol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", [ss.RBF(0.7), ss.IMQ(1.3)])
+@pytest.mark.parametrize("count", [8, 20])  # all pairs, and Fourier sums
+def test_one_dimension_is_svgd(kernel, count):
+    x, s = X[:count, :1], S[:count, :1]
+    one, other = full_force(x, s, kernel), sliced_force(x, s, jnp.ones((1, 1)), kernel)
+    np.testing.assert_allclose(other.total, one.total, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(other.repulsive, one.repulsive, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(other.discrepancy, one.discrepancy, rtol=1e-7)
+
+
+def test_many_particles_in_blocks(monkeypatch):
+    whole = full_force(X, S, ss.RBF(1.0))
+    monkeypatch.setattr("slicestein._tiles.BLOCK_BYTES", 2000)
+    for one, other in zip(whole, full_force(X, S, ss.RBF(1.0)), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["full", "sliced"])
+def test_kl_falls_at_the_rate_of_the_discrepancy(method):
+    """KL of the moved particles' law, by change of variables: a small step lowers it by epsilon times V."""
+    epsilon, count, dim = 1e-4, 200, 3
+    x = 0.7 * normal(count, dim) + 0.4
+    kernel, g = ss.RBF(1.0), ss.Slices.random(3, dim, dim).g
+    score = lambda z: -z
+
+    def force_at(point):
+        """Force of the particles on one more point: a particle of weight zero."""
+        if method == "sliced":
+            lines, at = ss.Slices(jnp.eye(dim), g), (g @ point)[None]
+            return ss.witness(x, score, lines, at, kernel=kernel, engine="exact")[0]
+        weight = jnp.exp(-0.5 * jnp.sum((x - point) ** 2, axis=1))
+        return jnp.mean(weight[:, None] * (score(x) - (x - point)), axis=0)
+
+    def change_of_kl(point):
+        move = force_at(point)
+        stretch = jnp.linalg.slogdet(jnp.eye(dim) + epsilon * jax.jacfwd(force_at)(point))[1]
+        log_p = lambda z: -0.5 * jnp.sum(z**2)
+        return log_p(point) - log_p(point + epsilon * move) - stretch
+
+    fall = -np.mean(jax.lax.map(change_of_kl, x))
+    found = sliced_force(x, -x, g, kernel) if method == "sliced" else full_force(x, -x, kernel)
+    np.testing.assert_allclose(fall / epsilon, found.discrepancy, rtol=1e-3)
+    np.testing.assert_allclose(found.total[5], force_at(x[5]), rtol=1e-6)
+
+
+# --- methods and the loop ------------------------------------------------------------------------
+
+METHODS = {
+    "svgd": lambda score: ss.svgd(score, optax.adam(0.05)),
+    "sliced": lambda score: ss.sliced_svgd(score, optax.adam(0.05)),
+    "grassmann": lambda score: ss.grassmann_svgd(score, optax.adam(0.05), key=0),
+    "noisy": lambda score: ss.noisy_svgd(score, 0.1, key=0),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_finds_the_mean(name):
+    target = jnp.array([1.0, -1.0, 2.0, 0.5])
+    start = normal(60, 4).astype(jnp.float32)
+    result = ss.run(METHODS[name](lambda x: -(x - target)), start, 600, progress=False)
+    assert result.particles.dtype == jnp.float32
+    assert result.history.discrepancy.shape == (600,)
+    np.testing.assert_allclose(result.particles.mean(0), target, atol=0.5 if name == "noisy" else 0.1)
+
+
+def test_slices_keep_the_variance_that_svgd_loses():
+    start = 2 + normal(50, 40)
+    variance = {
+        name: float(ss.run(METHODS[name](lambda x: -x), start, 800, progress=False).particles.var(0).mean())
+        for name in ("svgd", "sliced")
+    }
+    assert variance["svgd"] < 0.5
+    assert 0.85 < variance["sliced"] < 1.15
+
+
+def test_noise_makes_a_single_pair_of_particles_a_sampler():
+    """Over time two noisy particles cover the target; two particles of SVGD stand still."""
+    method = ss.noisy_svgd(lambda x: -x, 0.2, key=1, kernel=ss.RBF(1.0))
+    states = []
+    ss.run(method, normal(2, 1), 20_000, progress=False, every=20, callback=lambda s, _: states.append(s.particles))
+    assert abs(np.var(np.stack(states)[100:]) - 1) < 0.15
+
+
+def test_pytrees_are_moved_as_their_flat_array():
+    flat = normal(20, 3)
+    tree = {"a": flat[:, 0], "b": flat[:, 1:].reshape(20, 2, 1)}
+    score = ss.score_from(lambda z: -0.5 * (z["a"] ** 2 + jnp.sum(z["b"] ** 2)))
+    one = ss.run(ss.svgd(score, optax.sgd(0.1)), tree, 5, progress=False).particles
+    other = ss.run(ss.svgd(lambda x: -x, optax.sgd(0.1)), flat, 5, progress=False).particles
+    np.testing.assert_allclose(one["a"], other[:, 0], rtol=1e-9)
+    np.testing.assert_allclose(one["b"][:, :, 0], other[:, 1:], rtol=1e-9)
+
+
+def test_minibatches_reach_the_score():
+    data = jnp.asarray(np.random.default_rng(0).normal(3.0, 1.0, 1000))
+    score = lambda mu, batch: 1000 * jnp.mean(batch[None] - mu, axis=1, keepdims=True) - mu
+    batches = lambda step: (jax.random.choice(jax.random.fold_in(jax.random.key(0), step), data, (50,)),)
+    result = ss.run(ss.svgd(score, optax.adam(0.02)), normal(30, 1), 800, arguments=batches, progress=False)
+    np.testing.assert_allclose(result.particles.mean(), data.sum() / 1001, atol=0.1)
+
+
+def test_the_repulsion_schedule_scales_the_push():
+    method = lambda repulsion: ss.svgd(lambda x: -x, optax.sgd(0.1), repulsion=repulsion, kernel=ss.RBF(1.0))
+    moved = lambda repulsion: method(repulsion).step(method(repulsion).init(X))[0].particles - X
+    push = 0.1 * full_force(X, -X, ss.RBF(1.0)).repulsive
+    np.testing.assert_allclose(moved(1.0) - moved(lambda step: 0.25 + 0 * step), 0.75 * push, rtol=1e-9)
+
+
+def test_directions_are_refreshed_by_age_or_by_displacement():
+    start = normal(30, 3)
+
+    def turned(**options):
+        method = ss.sliced_svgd(lambda x: -x, optax.sgd(0.01), **options)
+        state = method.init(start)
+        for _ in range(3):
+            state, _ = method.step(state)
+        return not np.allclose(state.directions.g, np.eye(3))
+
+    assert not turned(refresh_every=10, refresh_displacement=10.0)
+    assert turned(refresh_every=3, refresh_displacement=10.0)
+    assert turned(refresh_every=10, refresh_displacement=1e-4)
+    assert not turned(refresh_every=1, slice_steps=0)
+
+
+def test_a_run_stops_when_told():
+    calls = []
+    stop = lambda state, info: calls.append(float(info.discrepancy)) or len(calls) == 2
+    result = ss.run(METHODS["svgd"](lambda x: -x), normal(20, 2), 1000, every=10, callback=stop, progress=False)
+    assert (len(calls), len(result.history.spread)) == (2, 20)
+    result = ss.run(METHODS["svgd"](lambda x: -x), normal(20, 2), 1000, every=10, tolerance=1e9, progress=False)
+    assert len(result.history.spread) == 10
+
+
+def test_faults_are_named():
+    method = ss.svgd(lambda x: -x[:, :1], optax.adam(0.1))
+    with pytest.raises(ValueError, match=r"score_fn.* must return arrays shaped as the particles"):
+        method.step(method.init(X))
+    with pytest.raises(ValueError, match="at least two"):
+        method.init(X[:1])
+    with pytest.raises(ValueError, match="particles has 1 values that are NaN"):
+        method.init(X.at[0, 0].set(jnp.nan))
+    with pytest.raises(ValueError, match="bandwidth_rule must be one of"):
+        ss.svgd(lambda x: -x, optax.adam(0.1), bandwidth_rule="mean")
+    with pytest.raises(ValueError, match="slice_dim must divide"):
+        ss.grassmann_svgd(lambda x: -x, optax.adam(0.1), key=0).init(X)
+    with pytest.raises(FloatingPointError, match="smaller learning rate"):
+        ss.run(ss.svgd(lambda x: -(x**3), optax.sgd(1e6)), X, 200, progress=False)
+    with pytest.raises(ValueError, match="num_steps"):
+        ss.run(method, X, 0)
