@@ -7,7 +7,16 @@ import pytest
 
 from experiments import runner
 
-NAMES = ("gaussian_gof", "rbm_gof", "sensitivity", "sghmc_step", "chain_level", "slice_choice")
+NAMES = (
+    "gaussian_gof",
+    "rbm_gof",
+    "sensitivity",
+    "sghmc_step",
+    "chain_level",
+    "slice_choice",
+    "svgd_variance",
+    "svgd_targets",
+)
 
 
 @pytest.mark.slow

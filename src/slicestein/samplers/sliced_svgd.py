@@ -30,9 +30,10 @@ from slicestein.stein import Projected
 
 
 class Lines(NamedTuple):
-    """The directions g of all coordinates, their optimiser, and where the particles were when they last turned."""
+    """Directions g of all coordinates, bandwidths on them, and where the particles were when these were found."""
 
     g: Float[Array, "d d"]
+    widths: Float[Array, " d"]
     optimizer: Any
     anchor: Float[Array, "n d"]
     age: Int[Array, ""]
@@ -65,8 +66,8 @@ def sliced_svgd(
     slice_steps
         Steps of ascent whenever the directions are refreshed; 0 keeps the axes.
     refresh_every, refresh_displacement
-        Directions are refreshed after this many steps, or as soon as the particles have moved, on average, by this
-        fraction of their spread. Turning them at every step fits the noise of few particles.
+        Directions and bandwidths are refreshed after this many steps, or as soon as the particles have moved, on
+        average, by this fraction of their spread. Turning directions at every step fits the noise of few particles.
 
     Returns
     -------
@@ -90,46 +91,51 @@ def sliced_svgd(
 
     def init_lines(x: Array) -> Lines:
         g = jnp.eye(x.shape[1], dtype=x.dtype)
-        return Lines(g, slice_optimizer.init(g), x, jnp.zeros((), jnp.int32))
+        ruled = with_rule(kernel, bandwidth_rule, x.shape[0])
+        return Lines(g, _widths(x, g, ruled), slice_optimizer.init(g), x, jnp.zeros((), jnp.int32))
 
-    def turn(lines: Lines, x: Array, s: Array, ruled: Kernel) -> Lines:
+    def refresh(lines: Lines, x: Array, s: Array, ruled: Kernel) -> Lines:
         def ascend(_: Array, carry: tuple[Array, Any]) -> tuple[Array, Any]:
             g, optimizer_state = carry
-            gradient = jax.grad(lambda g: _discrepancy(x, s, g, ruled).sum())(g)
+            gradient = jax.grad(lambda g: _discrepancy(x, s, g, _widths(x, g, ruled), ruled).sum())(g)
             updates, optimizer_state = slice_optimizer.update(-gradient, optimizer_state, g)
             g = optax.apply_updates(g, updates)
             return g / jnp.linalg.norm(g, axis=1, keepdims=True), optimizer_state
 
         g, optimizer_state = lax.fori_loop(0, slice_steps, ascend, (lines.g, lines.optimizer))
-        return Lines(g, optimizer_state, x, jnp.zeros_like(lines.age))
+        return Lines(g, _widths(x, g, ruled), optimizer_state, x, jnp.zeros_like(lines.age))
 
     def find_force(x: Array, s: Array, lines: Lines, *_: Any) -> tuple[Force, Lines]:
         ruled = with_rule(kernel, bandwidth_rule, x.shape[0])
         lines = lines._replace(age=lines.age + 1)
-        if slice_steps > 0:
-            moved = jnp.linalg.norm(x - lines.anchor, axis=1).mean()
-            far = moved > refresh_displacement * jnp.sqrt(x.var(0).sum())
-            lines = lax.cond(far | (lines.age >= refresh_every), lambda: turn(lines, x, s, ruled), lambda: lines)
-        return force(x, s, lines.g, ruled), lines
+        moved = jnp.linalg.norm(x - lines.anchor, axis=1).mean()
+        far = moved > refresh_displacement * jnp.sqrt(x.var(0).sum())
+        lines = lax.cond(far | (lines.age >= refresh_every), lambda: refresh(lines, x, s, ruled), lambda: lines)
+        return force(x, s, lines.g, lines.widths, ruled), lines
 
     return algorithm(score_fn, optimizer, find_force, init_lines, repulsion=repulsion, key=0)
 
 
-def force(x: Float[Array, "n d"], s: Float[Array, "n d"], g: Float[Array, "d d"], kernel: Kernel) -> Force:
+def force(
+    x: Float[Array, "n d"], s: Float[Array, "n d"], g: Float[Array, "d d"], widths: Float[Array, " d"], kernel: Kernel
+) -> Force:
     """The S-SVGD force of particles on themselves (label "eq:S_SVGD update direction"), for r the coordinate axes."""
-    data = _project(x, s, g, kernel)
+    data = _project(x, s, g, widths)
     value, total = _witness_at_samples(data, kernel)
     _, repulsive = _witness_at_samples(data._replace(a=jnp.zeros_like(data.a)), kernel)
     return Force(total.T, repulsive.T, value.sum())
 
 
-def _project(x: Array, s: Array, g: Array, kernel: Kernel) -> Projected:
-    widths = kernel.widths(lax.stop_gradient(g @ thin(x).T))[:, None]
-    return Projected(g / widths @ x.T, s.T, jnp.diag(g)[:, None] / widths)
+def _widths(x: Array, g: Array, kernel: Kernel) -> Float[Array, " d"]:
+    return kernel.widths(lax.stop_gradient(g @ thin(x).T))
 
 
-def _discrepancy(x: Array, s: Array, g: Array, kernel: Kernel) -> Float[Array, " d"]:
-    data = _project(x, s, g, kernel)
+def _project(x: Array, s: Array, g: Array, widths: Array) -> Projected:
+    return Projected(g / widths[:, None] @ x.T, s.T, (jnp.diag(g) / widths)[:, None])
+
+
+def _discrepancy(x: Array, s: Array, g: Array, widths: Array, kernel: Kernel) -> Float[Array, " d"]:
+    data = _project(x, s, g, widths)
     return fourier.v_statistic(*data, kernel.unit) if _linear(x, kernel) else exact.v_statistic(data, kernel)
 
 

@@ -9,9 +9,14 @@ import pytest
 import slicestein as ss
 from slicestein.samplers.grassmann_svgd import _in_subspace
 from slicestein.samplers.particles import with_rule
-from slicestein.samplers.sliced_svgd import force as sliced_force
+from slicestein.samplers.sliced_svgd import force
 from slicestein.samplers.svgd import force as full_force
 from tests.unit.standard_input import S, X, normal
+
+
+def sliced_force(x, s, g, kernel):
+    return force(x, s, g, jnp.full(g.shape[0], kernel.bandwidth), kernel)
+
 
 MEDIAN_SQUARE = 4.748454400  # of the squared distances of X
 
