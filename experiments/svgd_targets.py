@@ -1,8 +1,8 @@
 """Particles on targets where slices may fail: strong correlations, and two modes.
 
-A 50-dimensional Gaussian with condition number 100 in a random orientation, and a two-component mixture in 20 dimensions
-with weights 1/3 and 2/3, five standard deviations apart along the diagonal. 200 particles, 5000 steps of Adam with a
-decaying step; exact draws beside them.
+A 50-dimensional Gaussian with condition number 100 in a random orientation, and a mixture of two Gaussians in 20
+dimensions with weights 1/3 and 2/3, five standard deviations apart. 200 particles, 5000 steps of Adam with a decaying
+step; exact draws beside them.
 
     python -m experiments.svgd_targets --preset smoke | quick | paper
 """

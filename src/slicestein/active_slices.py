@@ -38,7 +38,7 @@ from jaxtyping import Array, Float
 from slicestein import _checks
 from slicestein._checks import ScoreLike
 from slicestein._tiles import map_in_blocks
-from slicestein.kernels import RBF, median_distance
+from slicestein.kernels import RBF
 from slicestein.slices import Slices
 
 # More samples add cost, O(n^2), and little to the directions; the authors' experiments use 200 to 3000.
@@ -122,8 +122,7 @@ def active_slices(
     _checks.bandwidth(kernel.bandwidth, 1)
     _checks.bandwidth(kernel.scale, 1)
     x, s = lax.stop_gradient((_spread_rows(x, ACTIVE_ROWS), _spread_rows(s, ACTIVE_ROWS)))
-    base = median_distance(_spread_rows(x, MEDIAN_ROWS)) if kernel.bandwidth is None else kernel.bandwidth
-    width = (kernel.scale * jnp.asarray(base, x.dtype)).reshape(())
+    width = kernel.full_width(_spread_rows(x, MEDIAN_ROWS))
     _checks.spread(width[None])
     return Slices(*lax.stop_gradient(_directions(x, s, width, estimator, num_slices, basis_r)))
 

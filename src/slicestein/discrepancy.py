@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 from slicestein import _checks, exact, fourier
 from slicestein._checks import ScoreLike
 from slicestein._tiles import map_in_blocks, sum_over_rows
-from slicestein.kernels import RBF, Kernel, median_distance, thin
+from slicestein.kernels import RBF, Kernel, thin
 from slicestein.slices import Slices
 from slicestein.stein import Projected, diagonal_mean, jacobian_term
 
@@ -193,10 +193,9 @@ def ksd(
     _checks.one_of("statistic", statistic, ("u", "v"))
     x, s = _checks.samples_and_score(x, score)
     _check_kernel(kernel, 1)
-    h = kernel.scale * (median_distance(x) if kernel.bandwidth is None else jnp.asarray(kernel.bandwidth))
-    h = h.reshape(())
-    _checks.spread(h[None])
-    return _ksd(x, s, h.astype(x.dtype), kernel, statistic)
+    width = kernel.full_width(x)
+    _checks.spread(width[None])
+    return _ksd(x, s, width, kernel, statistic)
 
 
 def _check_kernel(kernel: Kernel, num_slices: int) -> None:

@@ -78,6 +78,12 @@ class Kernel(eqx.Module):
         return jnp.broadcast_to(jnp.asarray(self.bandwidth, t.dtype) * self.scale, t.shape[:1])
 
 
+    def full_width(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
+        """Bandwidth in the full space, where the median rule looks at distances between rows of x."""
+        base = median_distance(x) if self.bandwidth is None else jnp.asarray(self.bandwidth)
+        return (self.scale * base).astype(x.dtype).reshape(())
+
+
 class RBF(Kernel):
     r"""Gaussian kernel, $\kappa(d) = \exp(-d^2 / 2)$."""
 

@@ -18,14 +18,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from slicestein.kernels import RBF, Kernel, median_distance
+from slicestein.kernels import RBF, Kernel
 from slicestein.null import Kind, Outcome, bootstrap_test
-
-
-def width(kernel: Kernel, x: Float[Array, "n d"]) -> Float[Array, ""]:
-    """Bandwidth of a kernel in the full space; the median rule looks at distances between rows of x."""
-    base = median_distance(x) if kernel.bandwidth is None else jnp.asarray(kernel.bandwidth, x.dtype)
-    return kernel.scale * base
 
 
 def squared_distances(x: Float[Array, "n d"], y: Float[Array, "k d"]) -> Float[Array, "n k"]:
@@ -49,7 +43,7 @@ def ksd_matrix(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel = 
     -----
     Cost: O(N^2 D) time in three matrix products, O(N^2) memory.
     """
-    bandwidth = width(kernel, x)
+    bandwidth = kernel.full_width(x)
     y = (x - x.mean(0)) / bandwidth
     b = s * bandwidth  # scores in the scaled space
     k, k1, k2 = kernel.derivatives(jnp.fill_diagonal(squared_distances(y, y), 0, inplace=False))
@@ -110,7 +104,7 @@ def linear_ksd_terms(
 
     Halves keep the pairs of a Markov chain nearly independent. Cost: O(N D).
     """
-    bandwidth, half = width(kernel, x), x.shape[0] // 2
+    bandwidth, half = kernel.full_width(x), x.shape[0] // 2
     first, second = (slice(half), slice(half, 2 * half))
     if pairing == "neighbours":
         first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2))

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from slicestein.baselines.ksd import squared_distances, width
+from slicestein.baselines.ksd import squared_distances
 from slicestein.kernels import RBF, Kernel
 from slicestein.null import Outcome, bootstrap_test
 
@@ -26,7 +26,7 @@ def mmd_matrix(x: Float[Array, "n d"], y: Float[Array, "n d"], kernel: Kernel = 
     """H of the pairs (x_i, y_i), (N, N). The median bandwidth is over the pooled samples. Cost: O(N^2 D)."""
     count = x.shape[0]
     pooled = jnp.concatenate([x, y])
-    scaled = (pooled - pooled.mean(0)) / width(kernel, pooled)
+    scaled = (pooled - pooled.mean(0)) / kernel.full_width(pooled)
     k, _, _ = kernel.derivatives(squared_distances(scaled, scaled))
     cross = k[:count, count:]
     return k[:count, :count] + k[count:, count:] - cross - cross.T

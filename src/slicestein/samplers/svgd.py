@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 
 from slicestein import _checks
 from slicestein._tiles import map_in_blocks
-from slicestein.kernels import RBF, Kernel, median_distance
+from slicestein.kernels import RBF, Kernel
 from slicestein.samplers.particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm, with_rule
 
 BandwidthRule = Literal["median", "median/log n"]
@@ -80,7 +80,7 @@ def noisy_svgd(
     def find_force(x: Array, s: Array, _: None, __: Array, noise_key: Array) -> tuple[Force, None]:
         ruled = with_rule(kernel, bandwidth_rule, x.shape[0])
         found = force(x, s, ruled)
-        gram = _gram(jnp.arange(x.shape[0]), x / _width(x, ruled), ruled)[0]
+        gram = _gram(jnp.arange(x.shape[0]), x / ruled.full_width(x), ruled)[0]
         jitter = 10 * jnp.finfo(x.dtype).eps * x.shape[0]
         root = jnp.linalg.cholesky(gram + jitter * jnp.eye(x.shape[0], dtype=x.dtype))
         noise = root @ jax.random.normal(noise_key, x.shape, x.dtype) * jnp.sqrt(2 / (step_size * x.shape[0]))
@@ -92,7 +92,7 @@ def noisy_svgd(
 def force(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel) -> Force:
     """The SVGD force of particles on themselves. Cost: O(N^2 D), in blocks of particles below 640 MB."""
     count, dim = x.shape
-    width = _width(x, kernel)
+    width = kernel.full_width(x)
     y, b = (x - x.mean(0)) / width, s * width  # in units of the bandwidth
 
     def on_block(rows: Array) -> Float[Array, "k e"]:
@@ -105,11 +105,6 @@ def force(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel) -> For
     # Mean of h over all pairs: the two cross terms are equal, and are the scores times the repulsion.
     discrepancy = jnp.sum(b * (pull + 2 * push)) / count - trace.mean()
     return Force((pull + push) / width, push / width, discrepancy / width**2)
-
-
-def _width(x: Float[Array, "n d"], kernel: Kernel) -> Float[Array, ""]:
-    base = median_distance(x) if kernel.bandwidth is None else jnp.asarray(kernel.bandwidth, x.dtype)
-    return (kernel.scale * base).astype(x.dtype).reshape(())
 
 
 def _gram(rows: Int[Array, " k"], y: Float[Array, "n d"], kernel: Kernel) -> tuple[Array, Array, Array]:
