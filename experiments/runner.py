@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 HERE = Path(__file__).parent
-RESULTS, FIGURES = HERE / "results", HERE / "figures"
+RESULTS, FIGURES = HERE / "results", HERE.parent / "docs" / "figures"
 
 
 def identity(row: dict, keys: list[str]) -> str:

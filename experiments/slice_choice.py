@@ -23,7 +23,7 @@ CHOICES = {
 
 
 def cells(preset: str) -> list[dict]:
-    trials = {"smoke": 1, "quick": 20, "paper": 100}[preset]
+    trials = {"smoke": 1, "quick": 10, "paper": 100}[preset]
     problems = ("diffusion",) if preset == "smoke" else ("null", "laplace", "t", "diffusion", "rotated diffusion")
     return [
         {"problem": problem, "d": 5 if preset == "smoke" else 50, "optimize": optimize, "choice": choice, "seed": seed}

@@ -13,3 +13,9 @@ def claims(text: str) -> list[str]:
 
 def test_the_table_is_that_of_the_benchmark():
     assert claims((ROOT / "README.md").read_text()) == claims((ROOT / "benchmarks/results/core.md").read_text())
+
+
+def test_the_experiments_page_is_that_of_the_results():
+    from experiments import summary
+
+    assert summary.PAGE.read_text() == summary.page()

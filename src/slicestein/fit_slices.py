@@ -3,7 +3,8 @@ r"""Choosing slices: where do samples and model differ most (labels "eq: maxSKSD
 maxSKSD-g keeps r at a basis and maximises over g, maxSKSD-rg maximises over both. Directions are points of the
 sphere, the sum over slices separates, and every slice moves on its own: along the geodesic of its gradient on
 one part of the samples, by an angle that is halved whenever the value on the *other* part did not rise. Slices
-that start well are thus left alone, and noise is not fitted.
+that start well are thus left alone, and noise is not fitted. The value is the discrepancy in units of its noise,
+the mean of h(x, x): else ascent would look for directions where scores are large.
 
 Starts in closed form: the coordinate axes; active slices; and moment slices, the optimum of the sliced
 Stein discrepancy over linear test functions,
@@ -27,9 +28,10 @@ from jaxtyping import Array, Float, Int
 from slicestein import _checks
 from slicestein._checks import ScoreLike
 from slicestein.active_slices import active_slices
-from slicestein.discrepancy import sksd
+from slicestein.discrepancy import prepare, sksd
 from slicestein.kernels import RBF, Kernel
 from slicestein.slices import Slices
+from slicestein.stein import diagonal_mean
 
 Init = Literal["best", "active", "random", "basis", "moments"]
 INITS = ("best", "active", "random", "basis", "moments")
@@ -42,7 +44,7 @@ class SliceFit(NamedTuple):
     """Fitted slices and how they got there.
 
     ``history`` holds, for every step taken, the V-statistic on the samples that give the gradient (``"fit"``) and
-    the U-statistic on those held out (``"held_out"``), summed over slices.
+    the U-statistic on those held out (``"held_out"``), in units of their noise and summed over slices.
     """
 
     slices: Slices
@@ -215,9 +217,8 @@ def _strongest(signal: np.ndarray, num: int | None, always: int) -> np.ndarray:
 
 def slice_weights(slices: Slices, x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel) -> Float[Array, " m"]:
     """One over the mean of h(x, x): the noise of U is proportional to it, so weighted slices count alike."""
-    count = x.shape[0]
-    u, v = (sksd(x, s, slices, kernel=kernel, statistic=form, per_slice=True) for form in ("u", "v"))
-    return 1 / (count * v - (count - 1) * u)
+    problem = prepare(x, s, slices, kernel, None)
+    return 1 / diagonal_mean(kernel, problem.project(*problem.per_slice()))
 
 
 def _slope_matrix(x: Array, s: Array) -> Float[Array, "d d"]:
@@ -273,14 +274,18 @@ def _ascend(
     """Slices, the number of steps taken, and the history."""
 
     def judged(slices: Slices) -> Float[Array, " m"]:
-        return sksd(*judge, slices, kernel=kernel, per_slice=True)
+        return sksd(*judge, slices, kernel=kernel, per_slice=True) * slice_weights(slices, *judge, kernel)
 
     def step(state: _State) -> _State:
         x, s = fit
         if batch_size is not None and batch_size < x.shape[0]:
             rows = jax.random.choice(jax.random.fold_in(key, state.step), x.shape[0], (batch_size,), replace=False)
             x, s = x[rows], s[rows]
-        total, gradient = jax.value_and_grad(lambda z: sksd(x, s, z, kernel=kernel, statistic="v"))(state.slices)
+
+        def signal(z: Slices) -> Array:
+            return jnp.sum(sksd(x, s, z, kernel=kernel, statistic="v", per_slice=True) * slice_weights(z, x, s, kernel))
+
+        total, gradient = jax.value_and_grad(signal)(state.slices)
         r = _geodesic(state.slices.r, gradient.r, state.angle) if move_r else state.slices.r
         proposal = Slices(r, _geodesic(state.slices.g, gradient.g, state.angle))
         value = judged(proposal)

@@ -250,7 +250,7 @@ def _split(key: Array, count: int, fraction: float, chains: int, dependent: bool
 
 
 def _warn_of_dependence(x: Float[Array, "n d"]) -> None:
-    times = np.asarray(null.autocorrelation_times(x))
+    times = np.asarray(null.autocorrelation_times(null.with_squares(x)))
     if times.mean() > 2 or times.max() > 10:
         warnings.warn(
             f"the samples look serially correlated (autocorrelation time up to {times.max():.0f}): the test will "

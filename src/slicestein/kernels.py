@@ -77,7 +77,6 @@ class Kernel(eqx.Module):
             return self.scale * median_gap(lax.stop_gradient(t))
         return jnp.broadcast_to(jnp.asarray(self.bandwidth, t.dtype) * self.scale, t.shape[:1])
 
-
     def full_width(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
         """Bandwidth in the full space, where the median rule looks at distances between rows of x."""
         base = median_distance(x) if self.bandwidth is None else jnp.asarray(self.bandwidth)

@@ -272,9 +272,14 @@ def autocorrelation_times(x: Float[Array, "n d"], num_chains: int = 1) -> Float[
     return lax.map(one_column, x.T)
 
 
+def with_squares(x: Float[Array, "n d"]) -> Float[Array, "n two_d"]:
+    """The samples, and the squares of their deviations, side by side."""
+    return jnp.concatenate([x, (x - x.mean(0)) ** 2], axis=1)
+
+
 @functools.partial(jax.jit, static_argnames="num_chains")
 def flip_probability(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array, ""]:
-    r"""Flip probability of the dependent bootstrap, from the autocorrelation of the samples.
+    r"""Flip probability of the dependent bootstrap, from the autocorrelation of the samples and of their squares.
 
     $$
     a = \min\Big(\frac12, \; c \, \big(N (1 + K) \bar\tau^2\big)^{-1/3} \Big), \qquad
@@ -287,9 +292,10 @@ def flip_probability(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array
     $\sqrt{K / 2}$ times as many of its standard deviations if K directions add up; and it fluctuates by
     about $1 / \sqrt{N a}$. The sum of both squares is least at a multiple c of
     $(N K \bar\tau^2)^{-1/3}$. Columns are weighted by their part in the variance of the null,
-    $\tau_d^2$, so that one slow parameter among many fast ones counts; the 1 beside K stands for what the
-    kernel sees beyond the columns. The value is kept large enough that the signs of a draw are all equal, and the
-    draw equal to the statistic, with a probability below $e^{-5}$.
+    $\tau_d^2$, so that one slow parameter among many fast ones counts. Squares count as columns: draws of
+    Hamiltonian Monte Carlo alternate, so that their means look independent and their scales are not. The 1
+    beside K stands for what the kernel sees beyond the columns. The value is kept large enough that the signs of
+    a draw are all equal, and the draw equal to the statistic, with a probability below $e^{-5}$.
 
     The constant c = 0.7 comes from simulated KSD tests of autoregressions with coefficients 0 to 0.95, 1 to 100
     dimensions and 1 or 4 chains; tests/unit/test_null.py repeats a part of them.
@@ -303,7 +309,7 @@ def flip_probability(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array
         Number of chains of equal length.
     """
     count = x.shape[0]
-    tau = autocorrelation_times(x, num_chains)
+    tau = autocorrelation_times(with_squares(x), num_chains)
     square = jnp.sum(tau**2)
     slowness = jnp.sum(tau**2 * (tau - 1 / tau)) / square
     directions = jnp.sum(tau) ** 2 / square
