@@ -16,8 +16,8 @@ endif
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-demo: .venv/.installed  ## a short tour on the screen, figures in demo/
-	$(BIN)/python examples/demo.py
+demo: .venv/.installed  ## a right and a wrong sampler: verdicts on the screen, reports in demo/
+	$(BIN)/slicestein demo
 
 test: .venv/.installed  ## every test
 	$(BIN)/python -m pytest -n $(JOBS)

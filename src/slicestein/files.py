@@ -52,7 +52,10 @@ def flat_names(name: str, shape: Sequence[int]) -> list[str]:
     return [f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*shape)]
 
 
-def flatten_variables(variables: Iterable[tuple[str, Any]]) -> Samples:
+Named = tuple[Float[np.ndarray, "chains draws d"], tuple[str, ...]]
+
+
+def flatten_variables(variables: Iterable[tuple[str, Any]]) -> Named:
     """Variables (chains, draws, ...) side by side, as (chains, draws, D) with a name for each column."""
     columns, names = [], []
     for name, value in variables:
@@ -61,7 +64,7 @@ def flatten_variables(variables: Iterable[tuple[str, Any]]) -> Samples:
             raise ValueError(f"variable {name} holds {array.dtype}, not real numbers: leave it out")
         columns.append(array.reshape(*array.shape[:2], -1))
         names += flat_names(name, array.shape[2:])
-    return Samples(np.concatenate(columns, axis=2), tuple(names))
+    return np.concatenate(columns, axis=2), tuple(names)
 
 
 def _read(path: Path, wanted: tuple[str, ...]) -> Samples:
@@ -155,22 +158,27 @@ def _read_parquet(path: Path, wanted: tuple[str, ...]) -> Samples:
 
 
 def _read_netcdf(path: Path, wanted: tuple[str, ...]) -> Samples:
+    posterior = read_group(path, "posterior")
+    try:
+        return Samples(*flatten_posterior(posterior))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def read_group(path: Path, group: str) -> Any:
+    """A group of an ArviZ file, as an xarray dataset in memory."""
     try:
         import xarray
     except ImportError:
         raise ValueError(f"{path}: reading .nc needs xarray and h5netcdf: pip install slicestein[arviz]") from None
     try:
-        with xarray.open_dataset(path, group="posterior") as posterior:
-            posterior.load()
+        with xarray.open_dataset(path, group=group) as dataset:
+            return dataset.load()
     except (OSError, ValueError, KeyError) as error:
-        raise ValueError(f"{path}: has no readable posterior group ({_line(error)}): write it with ArviZ") from None
-    try:
-        return flatten_posterior(posterior)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: has no readable {group} group ({_line(error)}): write it with ArviZ") from None
 
 
-def flatten_posterior(posterior: Any, var_names: Sequence[str] | None = None) -> Samples:
+def flatten_posterior(posterior: Any, var_names: Sequence[str] | None = None) -> Named:
     """Variables of an xarray dataset with dimensions chain and draw, side by side."""
     missing = [name for name in var_names or () if name not in posterior.data_vars]
     if missing:
