@@ -79,7 +79,7 @@ def run_test(
         raise ValueError("give the model either as --score FILE or as --target MODULE:FUNCTION")
     if method == "mmd":
         raise ValueError("mmd compares with draws of the model: use gof_test(model_samples=...) from Python")
-    _check_writable(report_path)
+    _check_report(report_path)
     x, s, names = _read(samples, score, chains)
     if target is not None:
         _, s = samples_and_score(x.reshape(-1, x.shape[-1]), _load_target(target, target_kind))
@@ -128,9 +128,9 @@ def rank(
 @app.command(name="demo")
 def show_demo(out: Annotated[Path, typer.Option(help="Folder for the reports.")] = Path("demo")) -> None:
     """A right and a wrong sampler of a posterior with 50 parameters; under a minute."""
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is not a folder: name another one with --out")
-    _check_writable(out / "report.html")
+    nearest = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise ValueError(f"{out} cannot be a folder for the reports: name another one with --out")
     demo.run(out, show=lambda text: print(text, flush=True))
 
 
@@ -205,15 +205,14 @@ def _line(error: Exception) -> str:
     return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + " ..."
 
 
-def _check_writable(path: Path | None) -> None:
-    """Before anything is computed: is there a folder for the file."""
+def _check_report(path: Path | None) -> None:
+    """Before anything is computed: can the file be written."""
     if path is None:
         return
     if path.suffix not in (".html", ".htm"):
         raise ValueError(f"{path}: a report is an .html file")
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise ValueError(f"{path}: cannot be written there")
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise ValueError(f"{path}: cannot be written there: name a file in a folder that exists")
 
 
 @contextmanager
