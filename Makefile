@@ -10,7 +10,7 @@ export SLICESTEIN_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: help demo test check bench docs clean
+.PHONY: help demo test integration check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -21,6 +21,9 @@ demo: .venv/.installed  ## a right and a wrong sampler: verdicts on the screen, 
 
 test: .venv/.installed  ## every test
 	$(BIN)/python -m pytest -n $(JOBS)
+
+integration: .venv/.installed-adapters  ## adapters and docs pages with the packages they are for
+	$(BIN)/python -m pytest tests/integration tests/test_docs.py tests/unit/test_files.py
 
 check: .venv/.installed  ## style, types, import layers, examples in docstrings and README
 	$(BIN)/ruff check .
@@ -49,6 +52,10 @@ clean:  ## remove what was built; .venv stays and is refreshed by the next targe
 	$(PIP) --no-build-isolation -e '.[all,dev]'
 	@ls src/slicestein/_trig.*.so >/dev/null 2>&1 || \
 	    echo "note: the C++ extension was not built; the pure JAX path is used"
+	@touch $@
+
+.venv/.installed-adapters: .venv/.installed
+	$(PIP) --no-build-isolation -e '.[adapters]'
 	@touch $@
 
 .venv/.installed-docs: .venv/.installed

@@ -14,7 +14,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _bad(f"the command line needs {error.name}: pip install 'slicestein[cli]'")
     try:
         return app(None if argv is None else list(argv), standalone_mode=False, prog_name="slicestein") or 0
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         return _bad(str(error))
     except Exception as error:
         if not hasattr(error, "format_message"):  # a usage error of typer has it; the rest are faults of ours

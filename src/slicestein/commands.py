@@ -26,6 +26,7 @@ from rich.text import Text
 
 from slicestein import adapters, demo, files, quality, report
 from slicestein._checks import samples_and_score
+from slicestein.adapters.draws import bound_of
 from slicestein.gof import gof_test
 from slicestein.result import GofResult
 from slicestein.score import score_from
@@ -85,6 +86,8 @@ def run_test(
         _, s = samples_and_score(x.reshape(-1, x.shape[-1]), _load_target(target, target_kind))
         s = np.asarray(s).reshape(x.shape)
     with _notes():
+        if score is None or score.suffix != ".nc":  # draws of nutpie are unconstrained
+            _warn_of_bounds(x, names)
         result = gof_test(x, s, key=key, method=method, alpha=alpha, names=names)
     if report_path is not None:
         settings = {"samples": samples, "model": score or target, "key": key}
@@ -213,6 +216,20 @@ def _check_report(path: Path | None) -> None:
         raise ValueError(f"{path}: a report is an .html file")
     if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise ValueError(f"{path}: cannot be written there: name a file in a folder that exists")
+
+
+def _warn_of_bounds(x: np.ndarray, names: tuple[str, ...] | None) -> None:
+    """A Stein test of a parameter with bounds needs a transform; whether there are bounds only the user knows."""
+    columns = x.reshape(1, -1, x.shape[-1])
+    bounded = [i for i in range(x.shape[-1]) if bound_of(columns[..., i]) is not None]
+    if bounded:
+        name = f"x[{bounded[0]}]" if names is None else names[bounded[0]]
+        others = f" (and {len(bounded) - 1} more)" if len(bounded) > 1 else ""
+        warnings.warn(
+            f"every sample of {name}{others} is positive: if the model bounds it, test its logarithm or logit, "
+            "with the Jacobian in the density",
+            stacklevel=2,
+        )
 
 
 @contextmanager

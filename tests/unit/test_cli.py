@@ -103,6 +103,12 @@ def test_correlated_rows_get_a_note(folder, capsys):
     assert err.count("\n") == 1
 
 
+def test_samples_that_look_bounded_get_a_note(folder, capsys):
+    np.savez("positive.npz", x=np.abs(X), names=["a", "b", "c"])
+    main(["test", "positive.npz", "--target", "cli_model:log_density"])
+    assert "note: every sample of a (and 2 more) is positive" in capsys.readouterr().err
+
+
 def test_quality_ranks(folder, capsys):
     assert main(["quality", "narrow.npz", "x.npy", "--target", "cli_model:log_density", "--json"]) == 0
     ranked = json.loads(capsys.readouterr().out)
@@ -197,12 +203,27 @@ CASES = (
         (["demo", "--out", "taken"], "taken cannot be a folder"),
         (["demo", "--out", "taken/deeper"], "taken/deeper cannot be a folder"),
         (["demo", "--out"], "Option '--out' requires an argument"),
+        (["demo", "--out", "taken", "--out", "taken"], "taken cannot be a folder"),
+        (["demo", "--out", "taken/../taken"], "cannot be a folder"),
+        (["demo", "--out", "n" * 300], "File name too long"),
+        (["demo", "--out", "/dev/null"], "cannot be a folder"),
+        (["demo", "--out", "/dev/null/deeper"], "cannot be a folder"),
+        (["demo", "--report", "out.html"], "No such option: --report"),
+        (["demo", "--target", "cli_model:score"], "No such option: --target"),
+        (["demo", "--json"], "No such option: --json"),
+        (["demo", "x.npy"], "unexpected extra argument"),
         (["demo", "extra"], "unexpected extra argument"),
         (["demo", "--key", "3"], "No such option: --key"),
     ]
     + [
         (["reproduce"], "Missing argument"),
         (["reproduce", "gaussian_gof"], "run it in the folder of a checkout"),
+        (["reproduce", ""], "run it in the folder of a checkout"),
+        (["reproduce", "experiments.gaussian_gof"], "run it in the folder of a checkout"),
+        (["reproduce", "--preset", "smoke"], "Missing argument"),
+        (["reproduce", "gaussian_gof", "--key", "1"], "No such option: --key"),
+        (["reproduce", "gaussian_gof", "--json"], "No such option: --json"),
+        (["reproduce", "gaussian_gof", "--resume"], "No such option: --resume"),
         (["reproduce", "../x"], "run it in the folder of a checkout"),
         (["reproduce", "gaussian_gof", "--preset"], "requires an argument"),
         (["reproduce", "gaussian_gof", "extra"], "unexpected extra argument"),
@@ -223,10 +244,13 @@ def test_bad_input_is_one_line_and_writes_nothing(folder, capsys, arguments, mes
     assert tree(folder) == before
 
 
-def test_an_unknown_experiment_is_told_the_known_ones(monkeypatch, capsys):
+@pytest.mark.parametrize("name", ["gaussian", "", "runner", "__init__", "../setup", "gaussian_gof.py", "os", "results"])
+def test_an_unknown_experiment_is_told_the_known_ones(monkeypatch, capsys, name):
     monkeypatch.chdir(Path(__file__).parents[2])
-    assert main(["reproduce", "gaussian"]) == 2
-    assert "there is no experiment 'gaussian': choose from gaussian_gof" in capsys.readouterr().err
+    assert main(["reproduce", name]) == 2
+    err = capsys.readouterr().err
+    assert f"there is no experiment {name!r}: choose from gaussian_gof" in err
+    assert err.count("\n") == 1
 
 
 def test_a_report_is_not_written_when_the_test_fails(folder, capsys):
