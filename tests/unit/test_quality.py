@@ -26,10 +26,9 @@ def test_worse_samples_rank_behind():
 
 
 def test_errors_of_opposite_sign_do_not_cancel():
-    up, down, right = normal(0), normal(1), normal(2)
-    up[:, 0] += 0.5
-    down[:, 0] -= 0.5
-    ranked = compare({"up": up, "right": right, "down": down}, score_fn, key=0)
+    """A small shift of all of 20 parameters: slices fitted on the pool would not see it."""
+    right, up, down = np.random.default_rng(0).standard_normal((3, 1000, 20))
+    ranked = compare({"up": up + 0.1, "right": right, "down": down - 0.1}, score_fn, key=0)
     assert ranked[0].name == "right"
     assert min(q.behind for q in ranked[1:]) > 3
 
