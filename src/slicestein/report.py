@@ -53,7 +53,6 @@ def worst_slices(result: GofResult, x: Any = None, num: int = SLICES) -> list[Sl
 def _sum(direction: Float[np.ndarray, " d"], names: tuple[str, ...]) -> str:
     """The three largest terms of a direction of unit length: "0.95 beta[17] − 0.21 beta[3] + ..."."""
     unit = direction / np.linalg.norm(direction)
-    unit = unit * np.sign(unit[np.argmax(np.abs(unit))])  # the sign of a direction has no meaning: start with +
     order = [i for i in np.argsort(-np.abs(unit))[:3] if abs(unit[i]) >= 0.1]
     terms = [f"{'−' if unit[i] < 0 else '+'} {abs(unit[i]):.2f} {names[i]}" for i in order]
     rest = " + …" if np.sum(unit[order] ** 2) < 0.95 else ""
@@ -137,6 +136,6 @@ def _settings(result: GofResult) -> dict[str, Any]:
         "p-value": f"{result.pvalue:.4g}",
         "samples tested": result.num_test,
         "samples that chose slices": result.num_train,
-        "slices": "none" if result.slices is None else result.slices.num,
+        "slices": "none" if result.slices is None else f"{result.slices.num} in {result.slices.dim} dimensions",
         "draws of the null": f"{len(result.null_distribution)}, {result.bootstrap}",
     }
