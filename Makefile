@@ -10,17 +10,20 @@ export SLICESTEIN_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: help demo test check bench docs clean
+.PHONY: help demo test integration check bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
 
-demo: .venv/.installed  ## a short tour on the screen, figures in demo/
-	$(BIN)/python examples/demo.py
+demo: .venv/.installed  ## a right and a wrong sampler: verdicts on the screen, reports in demo/
+	$(BIN)/slicestein demo
 
 test: .venv/.installed  ## every test
 	$(BIN)/python -m pytest -n $(JOBS)
+
+integration: .venv/.installed-adapters  ## adapters and docs pages with the packages they are for
+	$(BIN)/python -m pytest tests/integration tests/test_docs.py tests/unit/test_files.py
 
 check: .venv/.installed  ## style, types, import layers, examples in docstrings and README
 	$(BIN)/ruff check .
@@ -49,6 +52,10 @@ clean:  ## remove what was built; .venv stays and is refreshed by the next targe
 	$(PIP) --no-build-isolation -e '.[all,dev]'
 	@ls src/slicestein/_trig.*.so >/dev/null 2>&1 || \
 	    echo "note: the C++ extension was not built; the pure JAX path is used"
+	@touch $@
+
+.venv/.installed-adapters: .venv/.installed
+	$(PIP) --no-build-isolation -e '.[adapters]'
 	@touch $@
 
 .venv/.installed-docs: .venv/.installed

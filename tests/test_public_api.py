@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import slicestein as ss
 
 
@@ -18,7 +20,15 @@ before = dict(jax.config.values)
 import slicestein
 assert dict(jax.config.values) == before
 assert not jax._src.xla_bridge._backends, "a backend was initialised"
-heavy = {"matplotlib", "typer", "rich", "jinja2", "pooch", "arviz", "numpyro", "blackjax", "pymc"} & set(sys.modules)
-assert not heavy, heavy
+heavy = {"matplotlib", "typer", "rich", "jinja2", "pooch", "arviz", "numpyro", "blackjax", "pymc", "nutpie", "xarray"}
+heavy |= {f"slicestein.{name}" for name in ("adapters", "plot", "report", "quality", "commands", "files", "demo")}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+assert slicestein.adapters.Draws._fields == ("x", "score", "names")  # imported when asked for
+assert not {"arviz", "numpyro", "blackjax", "pymc", "nutpie", "xarray"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_unknown_names_are_told():
+    with pytest.raises(AttributeError, match="no attribute 'adaptors'"):
+        ss.adaptors  # noqa: B018

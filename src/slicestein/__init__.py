@@ -3,7 +3,9 @@
 Samples and the score of an unnormalised model in; a number, a test, or better particles out.
 """
 
+from importlib import import_module as _import_module
 from importlib.metadata import version as _version
+from types import ModuleType as _ModuleType
 
 from slicestein.active_slices import active_slices
 from slicestein.discrepancy import integrated_sksd, ksd, sksd, witness
@@ -41,3 +43,10 @@ __all__ = [
     "svgd",
     "witness",
 ]
+
+
+def __getattr__(name: str) -> _ModuleType:
+    """Modules that need more than the core are imported when they are first used."""
+    if name in ("adapters", "plot", "quality", "report"):
+        return _import_module(f"slicestein.{name}")
+    raise AttributeError(f"module 'slicestein' has no attribute {name!r}")

@@ -5,6 +5,10 @@ Colours are from the palette of Okabe and Ito, which the colour-blind can tell a
 
 from __future__ import annotations
 
+import io
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -19,6 +23,9 @@ from slicestein.result import GofResult
 from slicestein.slices import Slices
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
+# For many curves: every colour comes with a marker of its own, so that none has to be told by colour alone.
+CURVES = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000", GREY)
+MARKERS = "os^DvPX*"
 
 
 def null_distribution(result: GofResult, ax: Axes | None = None) -> Axes:
@@ -39,7 +46,9 @@ def attribution(result: GofResult, ax: Axes | None = None, *, num: int = 10) -> 
         raise ValueError(f"{result.method} has no slices: there is nothing to attribute")
     ax = ax or plt.figure(layout="constrained").subplots()
     names, shares = zip(*(result.worst(num) or [("none", 0.0)]), strict=True)
-    ax.barh(names[::-1], np.array(shares[::-1]) * 100, color=BLUE)
+    places = np.arange(len(names))[::-1]
+    ax.barh(places, np.array(shares) * 100, color=BLUE)
+    ax.set_yticks(places, names, parse_math=False)  # a name may hold dollar signs
     ax.set(xlabel="share of the discrepancy, %", title="Where it comes from")
     return ax
 
@@ -80,3 +89,58 @@ def overview(result: GofResult) -> Figure:
     if columns == 2:
         attribution(result, axes[1])
     return figure
+
+
+def power_curve(
+    rates: Mapping[str, Sequence[tuple[float, float, int]]],
+    ax: Axes | None = None,
+    *,
+    xlabel: str = "D",
+    alpha: float | None = 0.05,
+) -> Axes:
+    """Rejection rates of several tests, with two standard errors.
+
+    Parameters
+    ----------
+    rates
+        For every test, points (position, rejection rate, number of trials).
+    xlabel
+        What the positions are.
+    alpha
+        Level of the tests, drawn as a dotted line; None leaves it out.
+    """
+    ax = ax or plt.figure(layout="constrained").subplots()
+    for i, (name, points) in enumerate(rates.items()):
+        x, rate, trials = np.array(sorted(points), float).T
+        smoothed = (rate * trials + 2) / (trials + 4)  # Agresti and Coull: an error bar at rates 0 and 1 too
+        error = 2 * np.sqrt(smoothed * (1 - smoothed) / (trials + 4))
+        low, high = np.minimum(error, rate), np.minimum(error, 1 - rate)
+        colour, marker = CURVES[i % len(CURVES)], MARKERS[(i + i // len(CURVES)) % len(MARKERS)]
+        ax.errorbar(x, rate, (low, high), color=colour, marker=marker, markersize=5, capsize=2, label=name)
+    if alpha is not None:
+        ax.axhline(alpha, color="black", linewidth=0.8, linestyle=":")
+    ax.set(xlabel=xlabel, ylabel="rejection rate", ylim=(-0.03, 1.03))
+    ax.legend(framealpha=0.9)
+    return ax
+
+
+def inline_svg(figure: Figure, label: str) -> str:
+    """A figure as an SVG element for a web page, and closes it.
+
+    Black, white and the palette become the CSS variables ``--ink``, ``--paper``, ``--line``, ``--blue``,
+    ``--orange`` and ``--grey``, so that the page can be light or dark.
+    """
+    variables = {"#000000": "ink", "#ffffff": "paper", "#cccccc": "line"}
+    variables |= {BLUE.lower(): "blue", ORANGE.lower(): "orange", GREY: "grey"}
+    buffer = io.StringIO()
+    figure.patch.set_visible(False)
+    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": label}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    # Metadata, a style that would hold for the whole page, and the names of parts (what is referred to has no _).
+    text = re.sub(r'<metadata>.*?</metadata>|<style.*?</style>| id="\w+_\d+"', "", text, flags=re.DOTALL)
+    for colour, name in variables.items():
+        text = text.replace(colour, f"var(--{name})")
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)

@@ -1,0 +1,31 @@
+"""Nutpie: draws and gradients that the sampler has stored, of any model and without running it again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slicestein.adapters.draws import Draws, group
+
+
+def from_nutpie(trace: Any) -> Draws:
+    """Unconstrained draws and stored gradients.
+
+    Parameters
+    ----------
+    trace
+        What ``nutpie.sample(..., store_unconstrained=True, store_gradient=True)`` returned; from PyMC,
+        ``pm.sample(nuts_sampler="nutpie", nuts_sampler_kwargs={...})`` with the same two options.
+    """
+    stats = group(trace, "sample_stats")
+    missing = [name for name in ("unconstrained_draw", "gradient") if name not in stats.data_vars]
+    if missing:
+        raise ValueError(
+            f"the trace has not stored {' and '.join(missing)}: "
+            "sample with store_unconstrained=True, store_gradient=True"
+        )
+    x, score = (stats[name].transpose("chain", "draw", ...) for name in ("unconstrained_draw", "gradient"))
+    label = x.dims[2]
+    names = x.coords[label].values if label in x.coords else [f"x[{i}]" for i in range(x.shape[2])]
+    return Draws(np.asarray(x), np.asarray(score), tuple(str(name) for name in names))

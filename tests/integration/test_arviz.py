@@ -1,0 +1,118 @@
+"""ArviZ: from InferenceData or a DataTree to a verdict; draws with bounds need a transform."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import slicestein as ss
+
+xarray = pytest.importorskip("xarray")
+RNG = np.random.default_rng(0)
+SHAPE = (2, 400)
+MU = RNG.standard_normal(SHAPE)
+BETA = 3.0 * RNG.standard_normal((*SHAPE, 2))
+TAU = RNG.gamma(3.0, 0.5, SHAPE)  # rate 2
+SHARE = RNG.beta(2.0, 3.0, SHAPE)
+
+
+def dataset(**variables):
+    dims = ("chain", "draw", "k")
+    return xarray.Dataset({name: (dims[: np.ndim(v)], v) for name, v in variables.items()})
+
+
+def inference_data(**variables):
+    arviz = pytest.importorskip("arviz")
+    return (
+        arviz.from_dict(posterior=variables)
+        if hasattr(arviz, "InferenceData")
+        else arviz.from_dict({"posterior": variables})
+    )
+
+
+def data_tree(**variables):
+    return xarray.DataTree.from_dict({"posterior": dataset(**variables)})
+
+
+def log_density(draw):
+    return -0.5 * draw["mu"] ** 2 - 0.5 * jnp.sum(draw["beta"] ** 2) / 9
+
+
+@pytest.mark.parametrize("make", [inference_data, data_tree])
+def test_draws_keep_their_chains_and_names(make):
+    draws = ss.adapters.from_arviz(make(mu=MU, beta=BETA), log_density=log_density)
+    assert draws.names == ("mu", "beta[0]", "beta[1]")
+    np.testing.assert_array_equal(draws.x, np.concatenate([MU[..., None], BETA], axis=2))
+    np.testing.assert_allclose(draws.score, np.concatenate([-MU[..., None], -BETA / 9], axis=2), rtol=1e-12)
+
+
+def test_a_wrong_variable_is_named():
+    tree = data_tree(mu=MU, beta=BETA * np.array([1.0, 0.6]))
+    draws = ss.adapters.from_arviz(tree, log_density=log_density)
+    result = ss.gof_test(draws.x, draws.score, names=draws.names, key=0)
+    assert result.reject
+    assert result.worst(1)[0][0] == "beta[1]"
+
+
+def test_scores_follow_the_transform():
+    """The density of log tau and of logit share, written down by hand."""
+
+    def density(draw):
+        gamma = 2 * jnp.log(draw["tau"]) - 2 * draw["tau"]
+        return gamma + jnp.log(draw["share"]) + 2 * jnp.log1p(-draw["share"])
+
+    draws = ss.adapters.from_arviz(
+        data_tree(tau=TAU, share=SHARE), log_density=density, transforms={"tau": "log", "share": "logit"}
+    )
+    np.testing.assert_allclose(draws.x, np.stack([np.log(TAU), np.log(SHARE / (1 - SHARE))], axis=2))
+    # d/dy [3 y - 2 exp(y)], and a beta variable: d/dy [2 log p + 3 log(1 - p)] = 2 - 5 p
+    np.testing.assert_allclose(draws.score, np.stack([3 - 2 * TAU, 2 - 5 * SHARE], axis=2), rtol=1e-9)
+    assert not ss.gof_test(draws.x, draws.score, names=draws.names, key=0).reject
+
+
+def test_scores_can_be_an_array_of_the_constrained_density():
+    s = (2 / TAU - 2)[..., None]
+    draws = ss.adapters.from_arviz(data_tree(tau=TAU), score=s, transforms={"tau": "log"})
+    np.testing.assert_allclose(draws.score[..., 0], 3 - 2 * TAU)
+
+
+def test_a_mean_far_from_zero_is_not_taken_for_a_bound():
+    draws = ss.adapters.from_arviz(data_tree(mu=170 + MU), score=-MU[..., None])
+    assert stats.norm(170).mean() == pytest.approx(draws.x.mean(), abs=0.2)
+
+
+SIMPLEX = RNG.dirichlet(np.ones(3), SHAPE)
+FAULTS = [
+    (lambda: ss.adapters.from_arviz(data_tree(mu=MU)), "either log_density or score"),
+    (
+        lambda: ss.adapters.from_arviz(data_tree(tau=TAU), score=-MU[..., None]),
+        "every draw of tau is positive.*'tau': \"log\"",
+    ),
+    (lambda: ss.adapters.from_arviz(data_tree(p=SHARE), score=-MU[..., None]), 'draw of p is between 0 and 1.*"logit"'),
+    (lambda: ss.adapters.from_arviz(data_tree(w=SIMPLEX), score=-SIMPLEX), "every draw of w sums to one"),
+    (
+        lambda: ss.adapters.from_arviz(data_tree(mu=MU), score=-MU[..., None], transforms={"mu": "log"}),
+        "mu has draws on or beyond its bounds",
+    ),
+    (
+        lambda: ss.adapters.from_arviz(data_tree(mu=MU), score=-MU[..., None], transforms={"nu": "log"}),
+        "transforms names 'nu'",
+    ),
+    (
+        lambda: ss.adapters.from_arviz(data_tree(mu=MU), score=-MU[..., None], transforms={"mu": "exp"}),
+        "must be one of",
+    ),
+    (lambda: ss.adapters.from_arviz(data_tree(mu=MU), score=-MU), "score must have the shape of the draws"),
+    (
+        lambda: ss.adapters.from_arviz(data_tree(mu=MU), score=-MU[..., None], var_names=["nu"]),
+        "no variable nu: found mu",
+    ),
+    (lambda: ss.adapters.from_arviz({"prior": None}, score=-MU), "no group 'posterior': found prior"),
+    (lambda: ss.adapters.from_arviz(3, score=-MU), "must be ArviZ InferenceData"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), FAULTS, ids=[message for _, message in FAULTS])
+def test_faults_say_what_to_do(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

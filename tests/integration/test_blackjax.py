@@ -1,0 +1,59 @@
+"""BlackJAX: from the states of a run to a verdict."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import slicestein as ss
+
+blackjax = pytest.importorskip("blackjax")
+
+
+def logdensity_fn(position):
+    return -0.5 * jnp.sum(position["b"] ** 2) - 0.5 * (position["a"] - 1) ** 2 / 4
+
+
+def run(key, num=400):
+    """A quarter of an orbit at a time, which makes draws nearly independent."""
+    kernel = blackjax.hmc(
+        logdensity_fn, step_size=0.5, inverse_mass_matrix=jnp.array([4.0, 1.0, 1.0]), num_integration_steps=3
+    )
+    state = kernel.init({"a": jnp.array(1.0), "b": jnp.zeros(2)})
+    return jax.lax.scan(lambda s, k: (kernel.step(k, s)[0],) * 2, state, jax.random.split(key, num))[1]
+
+
+def test_one_chain():
+    states = run(jax.random.key(0))
+    draws = ss.adapters.from_blackjax(states, logdensity_fn)
+    assert draws.x.shape == (1, 400, 3)
+    assert draws.names == ("a", "b[0]", "b[1]")
+    # The sampler has stored the same gradient.
+    stored = states.logdensity_grad
+    np.testing.assert_allclose(draws.score[0, :, 0], stored["a"])
+    np.testing.assert_allclose(draws.score[0, :, 1:], stored["b"])
+    assert not ss.gof_test(draws.x, draws.score, names=draws.names, key=0).reject
+    other = ss.adapters.from_blackjax(states, lambda position: 2 * logdensity_fn(position))
+    assert ss.gof_test(other.x, other.score, names=other.names, key=0).reject
+
+
+def test_chains_may_come_first_or_second():
+    states = jax.vmap(run)(jax.random.split(jax.random.key(1), 3))
+    first = ss.adapters.from_blackjax(states, logdensity_fn, chain_axis=0)
+    swapped = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), states)
+    second = ss.adapters.from_blackjax(swapped, logdensity_fn, chain_axis=1)
+    assert first.x.shape == (3, 400, 3)
+    np.testing.assert_array_equal(first.x, second.x)
+    with pytest.raises(ValueError, match=r"stacked as \(3, 400\): say which axis"):
+        ss.adapters.from_blackjax(states, logdensity_fn)
+
+
+def test_positions_alone_are_refused():
+    with pytest.raises(ValueError, match="must have position and logdensity, got dict"):
+        ss.adapters.from_blackjax({"a": jnp.zeros(3)}, logdensity_fn)
+
+
+def test_a_single_state_is_refused():
+    state = jax.tree.map(lambda leaf: leaf[0], run(jax.random.key(0), 3))
+    with pytest.raises(ValueError, match="keep the state of every step"):
+        ss.adapters.from_blackjax(state, logdensity_fn)

@@ -1,0 +1,80 @@
+"""NumPyro: from a model and its draws to a verdict, in the unconstrained space."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import slicestein as ss
+
+numpyro = pytest.importorskip("numpyro")
+dist = numpyro.distributions if hasattr(numpyro, "distributions") else pytest.importorskip("numpyro.distributions")
+
+
+def model(y):
+    mu = numpyro.sample("mu", dist.Normal(0, 5))
+    tau = numpyro.sample("tau", dist.HalfNormal(2.0))
+    upper = numpyro.sample("upper", dist.Uniform(0, tau))  # a bound that depends on another draw
+    w = numpyro.sample("w", dist.Dirichlet(jnp.ones(3)))
+    numpyro.deterministic("twice", 2 * mu)
+    numpyro.sample("y", dist.Normal(mu + upper + w[0], tau), obs=y)
+
+
+Y = 1 + 0.8 * np.random.default_rng(0).standard_normal(30)
+
+
+@pytest.fixture(scope="module")
+def mcmc():
+    run = numpyro.infer.MCMC(
+        numpyro.infer.NUTS(model),
+        num_warmup=200,
+        num_samples=250,
+        num_chains=2,
+        chain_method="sequential",
+        progress_bar=False,
+    )
+    run.run(jax.random.key(0), Y)
+    return run
+
+
+@pytest.mark.slow
+def test_a_run_fits_its_model_and_not_another(mcmc):
+    draws = ss.adapters.from_numpyro(model, mcmc, Y)
+    assert draws.x.shape == (2, 250, 5)
+    assert draws.names == ("mu", "tau", "upper", "w[0]", "w[1]")
+    assert not ss.gof_test(draws.x, draws.score, names=draws.names, key=0).reject
+    other = ss.adapters.from_numpyro(model, mcmc, Y + 1)
+    assert ss.gof_test(other.x, other.score, names=other.names, key=0).reject
+
+
+def test_the_score_is_that_of_the_unconstrained_density():
+    """log density of log tau for tau ~ HalfNormal(2): y - exp(2 y) / 8."""
+
+    def small():
+        numpyro.sample("tau", dist.HalfNormal(2.0))
+
+    tau = np.array([0.5, 1.0, 3.0])
+    draws = ss.adapters.from_numpyro(small, {"tau": tau})
+    np.testing.assert_allclose(draws.x[0, :, 0], np.log(tau))
+    np.testing.assert_allclose(draws.score[0, :, 0], 1 - tau**2 / 4, rtol=1e-6)
+
+
+def test_draws_outside_the_support_are_refused():
+    def small():
+        numpyro.sample("tau", dist.HalfNormal(2.0))
+
+    with pytest.raises(ValueError, match="site tau has draws outside its support"):
+        ss.adapters.from_numpyro(small, {"tau": np.array([-1.0, 1.0])})
+
+
+def test_missing_sites_and_discrete_sites_are_named():
+    def coin():
+        p = numpyro.sample("p", dist.Beta(1, 1))
+        numpyro.sample("n", dist.Bernoulli(p))
+
+    with pytest.raises(ValueError, match=r"site n is discrete.*Marginalise"):
+        ss.adapters.from_numpyro(coin, {"p": np.ones(3), "n": np.ones(3)})
+    with pytest.raises(ValueError, match="no site mu: found nu"):
+        ss.adapters.from_numpyro(model, {"nu": np.ones(3)}, Y)
+    with pytest.raises(ValueError, match=r"draws of site mu have shape \(\)"):
+        ss.adapters.from_numpyro(model, {k: np.ones(()) for k in ("mu", "tau", "upper", "w")}, Y)

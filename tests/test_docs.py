@@ -1,0 +1,44 @@
+"""Every code block of README and docs runs, page by page, and prints what the page says.
+
+A block under ``<!-- needs: PACKAGE ... -->`` is left out where a package is missing.
+"""
+
+import doctest
+import importlib.util
+import re
+import warnings
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(p for p in (ROOT / "docs").glob("*.md") if "```python" in p.read_text())
+BLOCK = re.compile(r"(?:<!-- needs: ([^>]*) -->\n)?```python\n(.*?)```", re.DOTALL)
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # those of other packages are theirs
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_every_block_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    matplotlib.use("Agg")
+    blocks = BLOCK.findall(page.read_text())
+    assert blocks
+    namespace, ran = {}, 0
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    for number, (needs, code) in enumerate(blocks):
+        if any(importlib.util.find_spec(package) is None for package in needs.split()):
+            continue
+        test = doctest.DocTestParser().get_doctest(code, namespace, f"{page.name}, block {number}", str(page), 0)
+        assert test.examples, f"{page.name}, block {number} has no >>> lines: it would not be run"
+        test.globs = namespace  # later blocks of a page use the names of earlier ones
+        said = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            runner.run(test, out=said.append, clear_globs=False)
+        assert not runner.failures, "".join(said)
+        ran += 1
+    if not ran:
+        pytest.skip(f"{page.name} needs packages that are not here")

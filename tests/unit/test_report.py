@@ -1,0 +1,153 @@
+"""The report says what the result says, lets no name become markup, and is drawn by a browser at every width."""
+
+import functools
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+import slicestein as ss
+from slicestein.report import worst_slices, write_report
+
+matplotlib.use("Agg")
+
+HOSTILE = "<script>alert('&')</script>"
+NAMES = (HOSTILE, "a$b$c^{", "beta[0]", "beta[1]")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def samples(factor):
+    x = np.random.default_rng(0).standard_normal((600, 4))
+    x[:, 0] *= factor
+    return x
+
+
+@functools.cache
+def result(factor, method="auto"):
+    x = samples(factor)
+    return ss.gof_test(x, -x, key=0, names=NAMES, method=method)
+
+
+def page(path, factor, **options):
+    write_report(result(factor), path, **options)
+    return path.read_text()
+
+
+class Balanced(HTMLParser):
+    """Fails on a tag that is closed but not open."""
+
+    VOID = ("meta", "path", "use", "rect")
+
+    def __init__(self):
+        super().__init__()
+        self.stack = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.stack.pop() == tag
+
+
+def test_a_rejection_names_the_parameter(tmp_path):
+    x = samples(0.5)
+    text = page(tmp_path / "r.html", 0.5, x=x, score=-x, settings={"key": 0})
+    assert "the samples do not fit the model" in text
+    assert re.search(r"carried by <b>&lt;script&gt;alert", text)
+    assert text.count("<svg") == 1 + len(worst_slices(result(0.5)))
+    assert '<th scope="row">key</th><td>0</td>' in text
+    assert ss.__version__ in text
+    parser = Balanced()
+    parser.feed(text)
+    assert parser.stack == []
+
+
+def test_no_rejection_is_not_called_a_proof(tmp_path):
+    text = page(tmp_path / "r.html", 1.0)
+    assert "No evidence against the model" in text
+    assert "not a proof" in text
+    assert text.count("<svg") == 1  # without samples there is no witness to draw
+
+
+def test_names_and_titles_do_not_become_markup(tmp_path):
+    x = samples(0.5)
+    text = page(tmp_path / "r.html", 0.5, x=x, score=-x, title=HOSTILE, settings={HOSTILE: HOSTILE})
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") >= 5  # title, heading, verdict, table, settings
+
+
+def test_the_page_needs_nothing_from_elsewhere(tmp_path):
+    x = samples(0.5)
+    text = page(tmp_path / "r.html", 0.5, x=x, score=-x)
+    links = set(re.findall(r"https?://[^\"' ]+", text))
+    assert links <= {"http://www.w3.org/1999/xlink", "http://www.w3.org/2000/svg"}
+    assert not re.search(r"\b(src|@import)\b", text)
+
+
+def test_pictures_follow_the_colours_of_the_page(tmp_path):
+    text = page(tmp_path / "r.html", 0.5)
+    svg = text[text.index("<svg") : text.index("</svg>")]
+    assert "var(--ink)" in svg
+    assert not re.search(r"#[0-9a-f]{6}\b", svg)
+
+
+def test_methods_without_slices_have_a_report(tmp_path):
+    write_report(result(0.5, "ksd"), tmp_path / "r.html")
+    assert "Which parameters" not in (tmp_path / "r.html").read_text()
+
+
+def test_chains_are_drawn_as_one_sample(tmp_path):
+    x = samples(0.5)
+    flat = page(tmp_path / "flat.html", 0.5, x=x, score=-x)
+    chains = page(tmp_path / "chains.html", 0.5, x=x.reshape(4, 150, 4), score=-x.reshape(4, 150, 4))
+    assert chains == flat
+
+
+def test_directions_in_words_are_in_units_of_the_samples():
+    scales = np.array([1e-3, 1.0, 1.0, 1e3])
+    x = samples(0.5) * scales
+    scaled = ss.gof_test(x, -x / scales**2, key=0, names=("a", "b", "c", "d"))
+    worst = worst_slices(scaled, x)[0]
+    assert re.match(r"(− )?(1\.00|0\.9\d) a", worst.g)
+    assert re.match(r"(− )?(1\.00|0\.9\d) a", worst.r)
+
+
+def test_directions_in_words_have_the_signs_of_the_slices():
+    """The witness is drawn along g and speaks of r: a sign that was turned would turn its meaning."""
+    slices = ss.Slices([[-4.0, 3.0, 0.0, 0.0]], [[-1.0, 0.0, 0.0, 0.0]])
+    x = samples(0.5)
+    worst = worst_slices(ss.gof_test(x, -x, key=0, names=("a", "b", "c", "d"), slices=slices))
+    assert [(one.g, one.r) for one in worst] == [("− 1.00 a", "− 0.80 a + 0.60 b")]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+@pytest.mark.parametrize("width", [1200, 390])
+def test_a_browser_draws_it_without_overflow(tmp_path, width):
+    x = samples(0.5)
+    text = page(tmp_path / "r.html", 0.5, x=x, score=-x)
+    # The right edge of the widest element, written where --dump-dom shows it. The window itself has a least width.
+    probe = """<script>
+document.body.style.width = "WIDTHpx"
+document.title = Math.max(...[...document.querySelectorAll("body *")].map(e => e.getBoundingClientRect().right))
+</script>""".replace("WIDTH", str(width))
+    (tmp_path / "probe.html").write_text(text.replace("</body>", probe + "</body>"))
+    common = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    common += [f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},1600"]
+    run = functools.partial(subprocess.run, capture_output=True, text=True, timeout=120, check=True)
+    dom = run([*common, "--dump-dom", (tmp_path / "probe.html").as_uri()]).stdout
+    assert width - 100 < float(re.search(r"<title>([\d.]+)</title>", dom)[1]) <= width
+    run([*common, f"--screenshot={tmp_path / 'r.png'}", (tmp_path / "r.html").as_uri()])
+    pixels = imread(tmp_path / "r.png")
+    assert pixels.shape[1] == width
+    assert len(np.unique(pixels[..., :3].reshape(-1, 3), axis=0)) > 50  # not a blank page
