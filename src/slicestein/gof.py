@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from slicestein import _checks, baselines, null
+from slicestein import _checks, baselines, dependence, null
 from slicestein._checks import ScoreLike
 from slicestein.components import Component, Covariance, Shift, Slicewise
 from slicestein.discrepancy import prepare
@@ -250,7 +250,7 @@ def _split(key: Array, count: int, fraction: float, chains: int, dependent: bool
 
 
 def _warn_of_dependence(x: Float[Array, "n d"]) -> None:
-    times = np.asarray(null.autocorrelation_times(null.with_squares(x)))
+    times = np.asarray(dependence.autocorrelation_times(dependence.with_squares(x)))
     if times.mean() > 2 or times.max() > 10:
         warnings.warn(
             f"the samples look serially correlated (autocorrelation time up to {times.max():.0f}): the test will "
@@ -276,7 +276,7 @@ def _baseline_outcome(
     if method in ("ksd", "mmd"):
         options = {"kernel": kernel, "kind": KINDS[bootstrap]}
     if method == "ksd" and bootstrap == "dependent":
-        options |= {"num_chains": chains, "flip_probability": null.flip_probability(x, chains)}
+        options |= {"num_chains": chains, "flip_probability": dependence.flip_probability(x, chains)}
     elif bootstrap == "dependent":
         raise ValueError(f"{method} has no null for dependent samples: use a maxsksd method, ksd, or thinned draws")
     if method == "linear-ksd":
@@ -310,7 +310,7 @@ def _outcomes(
     """The statistic and null of every part, all with the same bootstrap weights."""
     options: dict[str, Any] = {"num_draws": num_draws, "num_chains": chains}
     if bootstrap == "dependent":
-        options["flip_probability"] = null.flip_probability(x, chains)
+        options["flip_probability"] = dependence.flip_probability(x, chains)
     if x.shape[0] > MATRIX_SAMPLES:
         return _linear_outcomes(parts, key, KINDS[bootstrap], **options)
     if bootstrap == "eigenvalues" and len(parts) == 1:

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 import slicestein as ss
-from slicestein import exact, null
+from slicestein import dependence, exact, null
 from slicestein.discrepancy import prepare
 from slicestein.kernels import RBF
 
@@ -71,7 +71,7 @@ def test_dependent_bootstrap_on_a_chain_and_the_independent_one():
         _, x = jax.lax.scan(lambda z, e: (0.8 * z + e,) * 2, start, noise)
         problem = prepare(x, -x, slices, RBF(), None)
         h = exact.matrix(problem.project(*problem.per_slice()), RBF())
-        flip = null.flip_probability(x)
+        flip = dependence.flip_probability(x)
         return (
             null.bootstrap_test(h, key=first, kind="dependent", num_draws=200, flip_probability=flip).pvalue,
             null.bootstrap_test(h, key=second, kind="rademacher", num_draws=200).pvalue,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from slicestein import RBF, null
+from slicestein import RBF, dependence, null
 from slicestein.baselines import ksd_matrix, ksd_test
 from tests.unit.standard_input import RTOL, S, X, assert_calibrated, normal, rejections
 
@@ -203,26 +203,26 @@ def autoregression(coefficient, num_chains, length, dim, *, trials=(), seed=0):
 @pytest.mark.parametrize("num_chains", [1, 4])
 def test_autocorrelation_time_of_an_autoregression(num_chains):
     x = autoregression(np.array([0.0, 0.5, 0.8]), num_chains, 40_000 // num_chains, 3)
-    tau = null.autocorrelation_times(x, num_chains)
+    tau = dependence.autocorrelation_times(x, num_chains)
     np.testing.assert_allclose(tau, [1.0, 3.0, 9.0], rtol=0.12)
 
 
 def test_chains_that_disagree_are_slow():
     x = normal(4, 250, 1) + 10 * np.arange(4.0)[:, None, None]
-    assert null.autocorrelation_times(x.reshape(1000, 1), 4)[0] > 50
-    assert null.autocorrelation_times(x[0], 1)[0] < 2
+    assert dependence.autocorrelation_times(x.reshape(1000, 1), 4)[0] > 50
+    assert dependence.autocorrelation_times(x[0], 1)[0] < 2
 
 
 def test_flip_probability_falls_with_dependence_and_stays_in_bounds():
     def of(coefficient, dim=5, num_chains=1):
         x = autoregression(coefficient, num_chains, 1000 // num_chains, dim)
-        return float(null.flip_probability(x, num_chains))
+        return float(dependence.flip_probability(x, num_chains))
 
     assert 0.5 >= of(0.0) > 0.1 > of(0.5) > of(0.8) > of(0.99) >= 5 / 1000
     one_slow = of(np.array([0.9, 0, 0, 0, 0]))
     assert one_slow < of(0.5)
     assert of(0.99, num_chains=4) < 5 / 1000  # each chain starts afresh: fewer flips are needed
-    assert null.flip_probability(jnp.ones((1000, 5))) == 0.5
+    assert dependence.flip_probability(jnp.ones((1000, 5))) == 0.5
 
 
 @pytest.mark.statistical
@@ -247,7 +247,7 @@ def test_level_and_power_with_markov_chains(coefficient, num_chains):
 
 
 def dependent_pvalue(num_chains, key, shift, x):
-    options = {"num_chains": num_chains, "flip_probability": null.flip_probability(x, num_chains)}
+    options = {"num_chains": num_chains, "flip_probability": dependence.flip_probability(x, num_chains)}
     return ksd_test(x, -(x - shift), key=key, num_draws=199, kind="dependent", kernel=RBF(3.0), **options).pvalue
 
 

@@ -18,7 +18,6 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from slicestein.baselines.ksd import squared_distances
@@ -186,6 +185,8 @@ def fit_locations(
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = _loss_and_gradient(jnp.asarray(parameters, x.dtype), x, s)
         return float(value / unit), np.asarray(gradient, float) / unit
+
+    import scipy.optimize  # half a second, which others need not wait for
 
     best = scipy.optimize.minimize(
         loss,

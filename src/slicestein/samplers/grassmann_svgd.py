@@ -11,11 +11,10 @@ g = r; m = D is SVGD. The projectors follow the gradient of the discrepancy, wit
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import lax
 from jaxtyping import Array, Float
 
@@ -24,6 +23,9 @@ from slicestein.kernels import RBF, Kernel
 from slicestein.samplers.particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm, with_rule
 from slicestein.samplers.svgd import BandwidthRule
 from slicestein.samplers.svgd import force as full_space_force
+
+if TYPE_CHECKING:
+    import optax
 
 
 def grassmann_svgd(

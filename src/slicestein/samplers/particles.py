@@ -17,18 +17,20 @@ import dataclasses
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from slicestein import _checks
 from slicestein.kernels import Kernel
+
+if TYPE_CHECKING:
+    import optax
 
 Schedule = float | Callable[[Int[Array, ""]], Any]
 BANDWIDTH_RULES = ("median", "median/log n")
@@ -129,7 +131,7 @@ def algorithm(
             jnp.linalg.norm(updates, axis=1).mean(),
             jnp.sqrt(x.var(0).mean()),
         )
-        moved = _unflatten(optax.apply_updates(x, updates), state.particles)
+        moved = _unflatten(x + updates, state.particles)
         return State(moved, optimizer_state, state.step + 1, directions, key), info
 
     return Algorithm(init, step)

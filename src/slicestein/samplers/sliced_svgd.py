@@ -13,11 +13,10 @@ then, towards where particles and target differ most: ascent of the discrepancy 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import lax
 from jaxtyping import Array, Float, Int
 
@@ -27,6 +26,9 @@ from slicestein.kernels import RBF, Kernel, thin
 from slicestein.samplers.particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm, with_rule
 from slicestein.samplers.svgd import BandwidthRule
 from slicestein.stein import Projected
+
+if TYPE_CHECKING:
+    import optax
 
 
 class Lines(NamedTuple):
@@ -87,7 +89,10 @@ def sliced_svgd(
     (True, True)
     """
     _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
-    slice_optimizer = slice_optimizer or optax.adam(0.01, b1=0.5, b2=0.9)
+    if slice_optimizer is None:
+        import optax  # when it is needed, not when the package is imported
+
+        slice_optimizer = optax.adam(0.01, b1=0.5, b2=0.9)
 
     def init_lines(x: Array) -> Lines:
         g = jnp.eye(x.shape[1], dtype=x.dtype)
@@ -99,7 +104,7 @@ def sliced_svgd(
             g, optimizer_state = carry
             gradient = jax.grad(lambda g: _discrepancy(x, s, g, _widths(x, g, ruled), ruled).sum())(g)
             updates, optimizer_state = slice_optimizer.update(-gradient, optimizer_state, g)
-            g = optax.apply_updates(g, updates)
+            g = g + updates
             return g / jnp.linalg.norm(g, axis=1, keepdims=True), optimizer_state
 
         g, optimizer_state = lax.fori_loop(0, slice_steps, ascend, (lines.g, lines.optimizer))

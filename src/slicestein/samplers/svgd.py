@@ -9,17 +9,19 @@ particles collapse: see `sliced_svgd`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Int
 
 from slicestein import _checks
 from slicestein._tiles import map_in_blocks
 from slicestein.kernels import RBF, Kernel
 from slicestein.samplers.particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm, with_rule
+
+if TYPE_CHECKING:
+    import optax
 
 BandwidthRule = Literal["median", "median/log n"]
 
@@ -76,6 +78,8 @@ def noisy_svgd(
     Cost of a step: O(N^2 D + N^3).
     """
     _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
+
+    import optax  # when it is needed, not when the package is imported
 
     def find_force(x: Array, s: Array, _: None, __: Array, noise_key: Array) -> tuple[Force, None]:
         ruled = with_rule(kernel, bandwidth_rule, x.shape[0])
