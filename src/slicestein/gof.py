@@ -192,18 +192,28 @@ def gof_test(
     outcomes = _outcomes(list(parts.values()), bootstrap, null_key, num_bootstrap, chains, x)
     outcome, values = null.largest(outcomes) if len(outcomes) > 1 else (outcomes[0], jnp.zeros(1))
     share = np.asarray(list(parts.values())[int(values.argmax())].by_coordinate())
-    tested = [part for part in parts.values() if isinstance(part, Slicewise)]
-    r, g = (jnp.concatenate([getattr(part.slices, name) for part in tested]) for name in "rg")
+    r, g, per_slice = _tested_slices(*(part for part in parts.values() if isinstance(part, Slicewise)))
     if coordinates is not None:
         r, g = r @ coordinates.inverse.T, g @ coordinates.forward
     return GofResult(
         *_plain(outcome),
         **common,
         slices=Slices(r, g),
-        per_slice=np.concatenate([part.per_slice() for part in tested]),
+        per_slice=per_slice,
         per_dimension=share / max(share.sum(), np.finfo(share.dtype).tiny),
         components=dict(zip(parts, values.tolist(), strict=True)) if len(parts) > 1 else None,
     )
+
+
+def _tested_slices(fitted: Slicewise, coordinates: Slicewise | None = None) -> tuple[Array, Array, np.ndarray]:
+    """Directions and values of all slices; a coordinate that was also fitted is not listed again."""
+    r, g, values = fitted.slices.r, fitted.slices.g, np.asarray(fitted.per_slice())
+    if coordinates is None:
+        return r, g, values
+    new = ~np.asarray((jnp.minimum(jnp.abs(r), jnp.abs(g)) > 0.9999).any(0))
+    axes = coordinates.slices
+    r, g = jnp.concatenate([r, axes.r[new]]), jnp.concatenate([g, axes.g[new]])
+    return r, g, np.concatenate([values, np.asarray(coordinates.per_slice())[new]])
 
 
 def _plain(outcome: null.Outcome) -> tuple[float, float, np.ndarray]:

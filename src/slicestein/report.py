@@ -138,4 +138,5 @@ def _settings(result: GofResult) -> dict[str, Any]:
         "samples that chose slices": result.num_train,
         "slices": "none" if result.slices is None else f"{result.slices.num} in {result.slices.dim} dimensions",
         "draws of the null": f"{len(result.null_distribution)}, {result.bootstrap}",
+        **{f"{name}, in standard deviations": f"{value:.1f}" for name, value in (result.components or {}).items()},
     }

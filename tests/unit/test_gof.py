@@ -66,6 +66,31 @@ def test_given_slices_use_every_sample_and_the_statistic_is_sksd():
     np.testing.assert_allclose(result.per_slice.sum(), result.statistic, rtol=1e-9)
 
 
+def test_the_largest_component_is_the_statistic_and_no_slice_is_listed_twice():
+    result = ss.gof_test(BAD, -BAD, key=0)
+    assert set(result.components) == {"fitted slices", "coordinates", "shift", "covariance"}
+    assert result.statistic == max(result.components.values())
+    both = np.concatenate([result.slices.r, result.slices.g], axis=1)
+    assert len(np.unique(np.round(np.abs(both), 4), axis=0)) == len(both)
+    alone = ss.gof_test(BAD, -BAD, key=0, omnibus=False)
+    assert alone.components is None
+    np.testing.assert_allclose(alone.per_slice.sum(), alone.statistic, rtol=1e-6)
+
+
+def test_a_little_shift_everywhere_is_seen_as_a_shift():
+    x = np.random.default_rng(8).standard_normal((600, 12)) + 0.08
+    result = ss.gof_test(x, -x, key=0)
+    assert result.reject
+    assert max(result.components, key=result.components.get) == "shift"
+
+
+def test_wrong_correlations_are_seen_by_the_covariance():
+    x = np.random.default_rng(8).standard_normal((600, 12))
+    x = 0.9 * x + np.sqrt(1 - 0.9**2) * np.roll(x, 1, axis=1)  # each coordinate is right
+    result = ss.gof_test(x, -x, key=0)
+    assert result.components["covariance"] > 5 > 3 > abs(result.components["coordinates"])
+
+
 def test_slices_can_be_chosen_on_other_samples():
     other = np.random.default_rng(7).standard_normal((300, 10))
     other[:, 4] *= 1.5
