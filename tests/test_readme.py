@@ -15,6 +15,10 @@ def test_the_table_is_that_of_the_benchmark():
     assert claims((ROOT / "README.md").read_text()) == claims((ROOT / "benchmarks/results/core.md").read_text())
 
 
+def test_the_times_are_those_of_the_benchmark():
+    assert (ROOT / "benchmarks/results/methods.md").read_text() in (ROOT / "README.md").read_text()
+
+
 def test_the_experiments_page_is_that_of_the_results():
     from experiments import summary
 
