@@ -42,9 +42,9 @@ def test_a_run_fits_its_model_and_not_another(mcmc):
     draws = ss.adapters.from_numpyro(model, mcmc, Y)
     assert draws.x.shape == (2, 250, 5)
     assert draws.names == ("mu", "tau", "upper", "w[0]", "w[1]")
-    assert not ss.gof_test(draws.x, draws.score, names=draws.names, key=0).reject
+    assert not ss.gof_test(draws.x, draws.score, names=draws.names, key=0, alpha=0.01).reject
     other = ss.adapters.from_numpyro(model, mcmc, Y + 1)
-    assert ss.gof_test(other.x, other.score, names=other.names, key=0).reject
+    assert ss.gof_test(other.x, other.score, names=other.names, key=0, alpha=0.01).reject
 
 
 def test_the_score_is_that_of_the_unconstrained_density():
