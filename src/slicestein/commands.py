@@ -148,7 +148,7 @@ def reproduce(
     folder = Path("experiments")
     if not (folder / "runner.py").is_file():
         raise ValueError("there are no experiments here: run it in the folder of a checkout of slicestein")
-    found = sorted(path.stem for path in folder.glob("*.py") if path.stem not in ("__init__", "runner"))
+    found = sorted(path.stem for path in folder.glob("*.py") if "\ndef cells(" in path.read_text())
     if name not in found:
         raise ValueError(f"there is no experiment {name!r}: choose from {', '.join(found)}")
     # A process of its own: the experiment sets the threads of its workers before JAX is imported.

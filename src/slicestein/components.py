@@ -28,6 +28,11 @@ from slicestein.stein import Projected, diagonal_mean
 class Component(eqx.Module):
     """A Stein kernel h on N samples."""
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether the quadratic form costs O(N)."""
+        return True
+
     @abc.abstractmethod
     def matrix(self) -> Float[Array, "n n"]:
         """h between all samples."""
@@ -58,13 +63,18 @@ class Slicewise(Component):
         self.slices = slices
         self.kernel = kernel
 
+    @property
+    def is_linear(self) -> bool:
+        return self.kernel.spectrum is not None
+
     def matrix(self) -> Float[Array, "n n"]:
         rule = fourier.shortest_rule(self.data.u, self.kernel)
         return _exact_matrix(self) if rule is None else fourier.matrix(self.data, self.kernel.unit, rule)
 
     def quadratic_form(self, w: Float[Array, " n"]) -> Float[Array, ""]:
         u, a, c = self.data
-        return w.shape[0] ** 2 * _v_statistic(Projected(u, w * a, w * jnp.broadcast_to(c, u.shape)), self.kernel).sum()
+        weighted = Projected(u, w * a, w * jnp.broadcast_to(c, u.shape))
+        return float(w.shape[0]) ** 2 * _v_statistic(weighted, self.kernel).sum()  # a float: N^2 overflows int32
 
     def diagonal(self) -> Float[Array, " n"]:
         k, _, k2 = self.kernel.derivatives(jnp.zeros((), self.data.u.dtype))

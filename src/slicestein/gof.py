@@ -321,7 +321,7 @@ def _outcomes(
     options: dict[str, Any] = {"num_draws": num_draws, "num_chains": chains}
     if bootstrap == "dependent":
         options["flip_probability"] = dependence.flip_probability(x, chains)
-    if x.shape[0] > MATRIX_SAMPLES:
+    if x.shape[0] > MATRIX_SAMPLES and all(part.is_linear for part in parts):
         return _linear_outcomes(parts, key, KINDS[bootstrap], **options)
     if bootstrap == "eigenvalues" and len(parts) == 1:
         return [null.eigenvalue_test(parts[0].matrix(), key, num_draws)]

@@ -252,3 +252,13 @@ def dependent_pvalue(num_chains, key, shift, x):
 
 
 DEPENDENT = {num_chains: functools.partial(dependent_pvalue, num_chains) for num_chains in (1, 4)}
+
+
+def test_alternating_draws_are_not_taken_for_independent_ones():
+    """Draws of HMC swing around the mean: their autocorrelation time is 1, that of their squares is not."""
+    noise = np.random.default_rng(0).standard_normal((4000, 2))
+    x = np.zeros_like(noise)
+    for t in range(1, len(x)):
+        x[t] = -0.8 * x[t - 1] + 0.6 * noise[t]
+    assert np.all(dependence.autocorrelation_times(jnp.asarray(x)) < 1.5)
+    assert dependence.flip_probability(jnp.asarray(x)) < 0.5 * dependence.flip_probability(jnp.asarray(noise))
