@@ -153,7 +153,7 @@ def _one_rule(rules: Rules, u: Array, a: Array, c: Array) -> tuple[Array, Array,
     choice = jnp.minimum(choice, len(rules.spacing) - 1)
     spacing = jnp.asarray(rules.spacing, u.dtype)[choice][:, None]
     weights = jnp.asarray(rules.weights, u.dtype)[choice].T[..., None]  # (J, M, 1)
-    length = jnp.asarray(rules.length)[choice].max()
+    length = jnp.asarray(rules.length, jnp.int32)[choice].max()
 
     theta = spacing * (u - (low + (high - low) / 2))
     step_cos, step_sin = jnp.cos(theta), jnp.sin(theta)

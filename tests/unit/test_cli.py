@@ -125,7 +125,8 @@ def test_reproduce_runs_an_experiment(tmp_path, monkeypatch, capfd):
     (tmp_path / "experiments" / "__init__.py").touch()
     (tmp_path / "experiments" / "runner.py").write_text((root / "experiments" / "runner.py").read_text())
     (tmp_path / "experiments" / "tiny.py").write_text(
-        "from experiments import runner\nif __name__ == '__main__':\n    print('ran', runner.preset('tiny'))\n"
+        "from experiments import runner\n\ndef cells(preset):\n    return []\n\n"
+        "if __name__ == '__main__':\n    print('ran', runner.preset('tiny'))\n"
     )
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", "tiny", "--preset", "smoke"]) == 0
