@@ -56,3 +56,16 @@ def uci_split(name: str, trial: int) -> dict[str, np.ndarray]:
         "y_mean": y_mean,
         "y_std": y_std,
     }
+
+
+def validation_split(data: dict[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+    """A tenth of the training part in place of the test part."""
+    order = np.random.default_rng(seed).permutation(len(data["y_train"]))
+    cut = round(len(order) * 0.9)
+    train, held_out = order[:cut], order[cut:]
+    return data | {
+        "x_train": data["x_train"][train],
+        "y_train": data["y_train"][train],
+        "x_test": data["x_train"][held_out],
+        "y_test": data["y_mean"] + data["y_std"] * data["y_train"][held_out],
+    }

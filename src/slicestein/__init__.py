@@ -47,6 +47,6 @@ __all__ = [
 
 def __getattr__(name: str) -> _ModuleType:
     """Modules that need more than the core are imported when they are first used."""
-    if name in ("adapters", "plot", "quality", "report"):
+    if name in ("adapters", "learning", "plot", "quality", "report"):
         return _import_module(f"slicestein.{name}")
     raise AttributeError(f"module 'slicestein' has no attribute {name!r}")

@@ -19,7 +19,7 @@ except ImportError:
     AVAILABLE = False
 else:
     AVAILABLE = True
-    for _name in ("value", "gradient", "median"):
+    for _name in ("value", "gradient", "median", "forces"):
         for _suffix in ("f32", "f64"):
             jax.ffi.register_ffi_target(
                 f"slicestein_{_name}_{_suffix}", getattr(_trig, f"{_name}_{_suffix}"), platform="cpu"
@@ -58,3 +58,9 @@ def value_and_gradient(u: Array, a: Array, c: Array, **rules: Any) -> tuple[Arra
     """V-statistic of each row and its derivatives in u, a and c."""
     row = jax.ShapeDtypeStruct(u.shape[:-1], u.dtype)
     return tuple(_call("gradient", (row, _like(u), _like(a), _like(c)), u, a, c, **rules))
+
+
+def forces(u: Array, a: Array, c: Array) -> tuple[Array, Array, Array]:
+    """V-statistic of each row, and the two parts of its witness at the samples, for the Gaussian kernel."""
+    row = jax.ShapeDtypeStruct(u.shape[:-1], u.dtype)
+    return tuple(_call("forces", (row, _like(u), _like(u)), u, a, c))

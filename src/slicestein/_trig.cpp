@@ -1,4 +1,4 @@
-// Fourier sums of the sliced Stein kernel on the CPU: the compiled twin of `fourier.portable`.
+// Sums of the sliced Stein kernel on the CPU: the compiled twins of functions in fourier, kernels and exact.
 //
 // One row is one slice: u (N,) projected samples in units of the bandwidth, a (N,) projected
 // scores, c (N,) or (1,) the Jacobian term. With frequencies w_j = j Delta and weights A_j of a
@@ -21,9 +21,11 @@
 #include <complex>
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 #define PY_SSIZE_T_CLEAN
@@ -456,6 +458,73 @@ ffi::Error median_impl(ffi::ThreadPool pool, ffi::Buffer<kType> t, ffi::ResultBu
   return ffi::Error::Success();
 }
 
+// exp(-q / 2) for q >= 0: 2^n 2^f with |f| <= 1/2, the second factor by its Taylor polynomial.
+template <typename T>
+inline T gaussian(T q) {
+  constexpr bool kDouble = sizeof(T) == 8;
+  constexpr T kLowest = kDouble ? -1022 : -126;  // below it the result is as good as zero
+  const T power = q * T(-0.72134752044448170);   // -log2(e) / 2
+  const T bounded = power < kLowest ? kLowest : power;
+  const T whole = std::floor(bounded + T(0.5)), f = (bounded - whole) * T(0.69314718055994531);
+  T e;
+  if constexpr (kDouble) {
+    e = T(2.0876756987868100e-09);  // 1/12!
+    e = e * f + T(2.5052108385441720e-08);
+    e = e * f + T(2.7557319223985888e-07);
+    e = e * f + T(2.7557319223985893e-06);
+    e = e * f + T(2.4801587301587302e-05);
+  } else {
+    e = T(2.4801587301587302e-05);  // 1/8!
+  }
+  e = e * f + T(1.9841269841269841e-04);
+  e = e * f + T(1.3888888888888889e-03);
+  e = e * f + T(8.3333333333333332e-03);
+  e = e * f + T(4.1666666666666664e-02);
+  e = e * f + T(1.6666666666666666e-01);
+  e = e * f + T(0.5);
+  e = e * f + T(1);
+  e = e * f + T(1);
+  using Bits = std::conditional_t<kDouble, int64_t, int32_t>;
+  const Bits exponent = (static_cast<Bits>(whole) + (kDouble ? 1023 : 127)) << (kDouble ? 52 : 23);
+  T scale;
+  std::memcpy(&scale, &exponent, sizeof(T));
+  return power < kLowest ? T(0) : e * scale;
+}
+
+// The witness of one row at its own samples by all pairs, for the Gaussian kernel: for few samples less work than
+// the sums above. pull = mean_j a_j k(u_j - u), push = mean_j c k'(u_j - u); returns V.
+template <typename T>
+SIMD double pair_forces(const T* __restrict u, const T* __restrict a, T c, int64_t count, T* __restrict pull,
+                        T* __restrict push) {
+  double value = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    T attraction = 0, repulsion = 0, curvature = 0;
+    for (int64_t j = 0; j < count; ++j) {
+      const T d = u[j] - u[i], q = d * d, k = gaussian(q);
+      attraction += a[j] * k, repulsion -= d * k, curvature += (q - T(1)) * k;
+    }
+    pull[i] = attraction / T(count);
+    push[i] = c * repulsion / T(count);
+    value += double(a[i]) * (pull[i] + T(2) * push[i]) - double(c) * c * curvature / count;
+  }
+  return value / count;
+}
+
+template <ffi::DataType kType>
+ffi::Error forces_impl(ffi::ThreadPool pool, ffi::Buffer<kType> u, ffi::Buffer<kType> a, ffi::Buffer<kType> c,
+                       ffi::ResultBuffer<kType> value, ffi::ResultBuffer<kType> pull,
+                       ffi::ResultBuffer<kType> push) {
+  using T = ffi::NativeType<kType>;
+  const int64_t count = u.dimensions().back();
+  const T *us = u.typed_data(), *as = a.typed_data(), *cs = c.typed_data();
+  T *values = value->typed_data(), *pulls = pull->typed_data(), *pushes = push->typed_data();
+  parallel_for(pool, value->element_count(), [=](int64_t m) {
+    const int64_t row = m * count;
+    values[m] = T(pair_forces(us + row, as + row, cs[m], count, pulls + row, pushes + row));
+  });
+  return ffi::Error::Success();
+}
+
 #define RULES                                                                         \
   .Attr<ffi::Span<const double>>("spacing").Attr<ffi::Span<const int64_t>>("length") \
       .Attr<ffi::Span<const double>>("weights").Attr<double>("reach")
@@ -471,6 +540,11 @@ ffi::Error median_impl(ffi::ThreadPool pool, ffi::Buffer<kType> t, ffi::ResultBu
                              .Ret<ffi::Buffer<type>>().Ret<ffi::Buffer<type>>() RULES);          \
   XLA_FFI_DEFINE_HANDLER(median_##suffix, median_impl<type>,                                     \
                          ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<ffi::Buffer<type>>()        \
+                             .Ret<ffi::Buffer<type>>());                                         \
+  XLA_FFI_DEFINE_HANDLER(forces_##suffix, forces_impl<type>,                                     \
+                         ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<ffi::Buffer<type>>()        \
+                             .Arg<ffi::Buffer<type>>().Arg<ffi::Buffer<type>>()                  \
+                             .Ret<ffi::Buffer<type>>().Ret<ffi::Buffer<type>>()                  \
                              .Ret<ffi::Buffer<type>>());
 HANDLERS(f32, ffi::F32)
 HANDLERS(f64, ffi::F64)
@@ -490,7 +564,8 @@ PyMODINIT_FUNC PyInit__trig() {
   if (add_target(module, "value_f32", value_f32) || add_target(module, "value_f64", value_f64) ||
       add_target(module, "gradient_f32", gradient_f32) ||
       add_target(module, "gradient_f64", gradient_f64) ||
-      add_target(module, "median_f32", median_f32) || add_target(module, "median_f64", median_f64))
+      add_target(module, "median_f32", median_f32) || add_target(module, "median_f64", median_f64) ||
+      add_target(module, "forces_f32", forces_f32) || add_target(module, "forces_f64", forces_f64))
     return nullptr;
   return module;
 }

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from slicestein import _compiled
 from slicestein._tiles import sum_over_rows
-from slicestein.kernels import Kernel
+from slicestein.kernels import RBF, Kernel
 from slicestein.stein import Projected, pair_kernel, test_function
 
 
@@ -30,6 +31,19 @@ def witness(data: Projected, kernel: Kernel, at: Float[Array, "m t"]) -> Float[A
         return sum_over_rows(lambda one: test_function(kernel, one, points), _full(row), num_columns=points.shape[0])
 
     return lax.map(one_slice, (data, at)) / data.u.shape[1]
+
+
+def forces(data: Projected, kernel: Kernel) -> tuple[Float[Array, " m"], Float[Array, "m n"], Float[Array, "m n"]]:
+    """V-statistic of every slice, and its witness at the samples in two parts: from the scores, and from c."""
+
+    def portable(u: Array, a: Array, c: Array) -> tuple[Array, Array, Array]:
+        pull = witness(Projected(u, a, jnp.zeros_like(c)), kernel, u)
+        push = witness(Projected(u, jnp.zeros_like(a), c), kernel, u)
+        return v_statistic(Projected(u, a, c), kernel), pull, push
+
+    if not isinstance(kernel, RBF):
+        return portable(*data)
+    return _compiled.by_platform(_compiled.forces, portable, *data)
 
 
 def matrix(data: Projected, kernel: Kernel) -> Float[Array, "n n"]:

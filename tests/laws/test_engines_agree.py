@@ -1,6 +1,7 @@
 """Fourier = tiled = double loop, in value and in gradient, whatever the data look like."""
 
 import functools
+import importlib
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,8 @@ import slicestein as ss
 from slicestein import _compiled, exact, fourier
 from slicestein.stein import Projected
 from tests import reference
+
+sliced_svgd = importlib.import_module("slicestein.samplers.sliced_svgd")
 
 
 def gaussian(rng, n, d):
@@ -186,3 +189,30 @@ def test_blocks_of_slices_change_nothing(engine, monkeypatch):
     blocked = jax.grad(lambda z: values(z).sum())(slices)
     np.testing.assert_allclose(blocked.g, gradient.g, rtol=1e-9)
     jax.clear_caches()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", [ss.RBF(), ss.IMQ()], ids=["rbf", "imq"])
+def test_forces_are_the_witness_in_two_parts(kernel, dtype):
+    rng = np.random.default_rng(4)
+    u = rng.standard_normal((5, 33)) * np.array([[0.1], [1], [10], [100], [1000]])  # the last: nobody has a neighbour
+    data = Projected(*(jnp.asarray(z, dtype) for z in (u, rng.standard_normal((5, 33)), rng.standard_normal((5, 1)))))
+    value, pull, push = exact.forces(data, kernel)
+    assert value.dtype == dtype
+    tolerance = 50 * np.finfo(dtype).eps
+    np.testing.assert_allclose(value, exact.v_statistic(data, kernel), rtol=tolerance)
+    np.testing.assert_allclose(
+        pull + push, exact.witness(data, kernel, data.u), atol=tolerance * abs(pull + push).max()
+    )
+    without_scores = data._replace(a=jnp.zeros_like(data.a))
+    np.testing.assert_allclose(push, exact.witness(without_scores, kernel, data.u), atol=tolerance * abs(push).max())
+
+
+def test_force_does_not_depend_on_the_engine(monkeypatch):
+    rng = np.random.default_rng(5)
+    x, g = rng.standard_normal((60, 4)), np.asarray(ss.Slices.random(0, 4, 4).g)
+    force = lambda: sliced_svgd.force(x, -(x**3), g, jnp.full(4, 0.7), ss.RBF())
+    pairs = force()
+    monkeypatch.setattr(sliced_svgd, "PAIRS_BELOW", 0)
+    for one, other in zip(pairs, force(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9 * np.abs(one).max())

@@ -70,3 +70,17 @@ def test_the_spectrum_is_that_of_the_kernel():
 def test_kernels_are_pytrees(kernel):
     leaves, structure = jax.tree.flatten(kernel)
     assert jax.tree.unflatten(structure, leaves).derivatives(jnp.asarray(1.0)) == kernel.derivatives(jnp.asarray(1.0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [2, 3, 4, 31])
+def test_median_distance_is_that_of_all_pairs(n, dtype):
+    x = np.random.default_rng(n).standard_normal((n, 3)).astype(dtype)
+    i, j = np.triu_indices(n, 1)
+    expected = np.median(np.linalg.norm(x[i] - x[j], axis=1))
+    np.testing.assert_allclose(kernels.median_distance(jnp.asarray(x)), expected, rtol=20 * np.finfo(dtype).eps)
+
+
+def test_median_distance_of_ties_is_the_mean():
+    x = jnp.zeros((5, 2)).at[0].set(3.0)  # four of ten pairs differ
+    np.testing.assert_allclose(kernels.median_distance(x), 0.4 * np.sqrt(18), rtol=1e-12)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +26,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from slicestein import _checks
+from slicestein._progress import ProgressBar
 from slicestein.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def run(
         return lax.scan(lambda z, i: method.step(z, *(() if arguments is None else arguments(i))), state, steps)
 
     state, infos = method.init(particles), []
-    with _ProgressBar(progress, num_steps) as advance:
+    with ProgressBar("particles", num_steps, wanted=progress) as advance:
         for start in range(0, num_steps, every):
             steps = jnp.arange(start, min(start + every, num_steps))
             state, info = block(state, steps)
@@ -201,31 +201,6 @@ def run(
             if stop or infos[-1].discrepancy.mean() <= tolerance:
                 break
     return Run(state, jax.tree.map(lambda *parts: np.concatenate(parts), *infos))
-
-
-class _ProgressBar:
-    """Context that gives a function to call with the number of steps done."""
-
-    def __init__(self, wanted: bool, total: int):
-        self.bar: Any = None
-        if wanted and sys.stderr.isatty():
-            try:
-                from rich.console import Console
-                from rich.progress import Progress
-            except ImportError:
-                return
-            self.bar = Progress(console=Console(stderr=True))
-            self.task = self.bar.add_task("particles", total=total)
-
-    def __enter__(self) -> Callable[[int], None]:
-        if self.bar is None:
-            return lambda _: None
-        self.bar.start()
-        return lambda done: self.bar.advance(self.task, done)
-
-    def __exit__(self, *_: Any) -> None:
-        if self.bar is not None:
-            self.bar.stop()
 
 
 def with_rule(kernel: Kernel, rule: str, num_particles: int) -> Kernel:
