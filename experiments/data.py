@@ -63,7 +63,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
     if not path.exists():
         raise FileNotFoundError(f"{path.name} is missing from the folder that SLICESTEIN_DATA names")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return dict(file)
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path.name} cannot be read, it is damaged: fetch it again") from error

@@ -35,7 +35,11 @@ def stein_step(method: str, count: int):
     encoder = make(sample, vae_networks.score, optimizer, step_size=STEP_SIZE, kernel=kernel)
 
     def init(params, decoder):
-        return encoder.init(params, jnp.zeros((BATCH, vae_networks.PIXELS))), decoder, optimizer.init(decoder)
+        return (
+            encoder.init(params, jnp.zeros((BATCH, vae_networks.PIXELS), jnp.float32)),
+            decoder,
+            optimizer.init(decoder),
+        )
 
     def step(state, x, key):
         encoder_state, decoder, memory = state
