@@ -19,6 +19,7 @@ from slicestein.learning import amortised_sliced_svgd, amortised_svgd
 
 BATCH, LEARNING_RATE, STEP_SIZE, KERNEL_SCALE = 100, 1e-3, 0.1, 0.35
 CHECKPOINTS = runner.HERE / "checkpoints"
+HISTORY = ("spread", "seconds", "cpu_seconds")  # of every epoch
 
 
 def binarise(key, pixels):
@@ -108,10 +109,11 @@ def train(name: str, method: str, dim: int, count: int, epochs: int, seed: int, 
     state, history = restore(name, state)
     pixels = jnp.asarray(pixels)
     for i in range(len(history["seconds"]), epochs):
-        begin = time.perf_counter()
+        begin, cpu = time.perf_counter(), time.process_time()
         state, spread = epoch(state, pixels, jax.random.fold_in(key, i), steps_per_epoch)
         history["spread"].append(float(spread[-100:].mean()))
         history["seconds"].append(round(time.perf_counter() - begin, 2))
+        history["cpu_seconds"].append(round(time.process_time() - cpu, 2))
         save(name, state, history)
         left = history["seconds"][-1] * (epochs - i - 1)
         if epochs > 1:
@@ -133,11 +135,11 @@ def restore(name: str, state):
     """The state and history of a checkpoint, or the given state and no history."""
     path = CHECKPOINTS / f"{name}.npz"
     if not path.exists():
-        return state, {"spread": [], "seconds": []}
+        return state, {name: [] for name in HISTORY}
     with np.load(path, allow_pickle=False) as file:
         leaves, structure = jax.tree.flatten(state)
         found = [jnp.asarray(file[f"leaf{i}"]) for i in range(len(leaves))]
-        history = {k: file[f"history_{k}"].tolist() for k in ("spread", "seconds")}
+        history = {k: file[f"history_{k}"].tolist() for k in HISTORY}
     if [a.shape for a in found] != [a.shape for a in leaves]:
         raise ValueError(f"checkpoint {name} is of another network: delete it")
     return jax.tree.unflatten(structure, found), history
