@@ -5,7 +5,7 @@ by HAIS on the first test images, binarised once; at D = 32, imputation of the l
 
     python -m experiments.vae --preset smoke | quick | long | paper
 
-A run that was killed goes on from the last epoch.
+A run that was killed goes on from the last epoch; delete experiments/checkpoints/ to train afresh.
 """
 
 import time

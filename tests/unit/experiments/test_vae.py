@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import imputation, vae_networks, vae_training
+from experiments import imputation, vae, vae_networks, vae_training
 
 DIM = 3
 X = (jax.random.uniform(jax.random.key(5), (4, vae_networks.PIXELS)) < 0.3).astype(jnp.float32)
@@ -79,3 +79,15 @@ def test_imputation_keeps_what_was_seen():
     assert whole.shape == (2, 3, 784)
     np.testing.assert_array_equal(whole[:, :, :392], np.float32(100) / np.float32(255))
     assert whole[:, :, 392:].std() > 0.01
+
+
+def test_tables_show_what_is_there():
+    row = {"log_likelihood": -90.0, "log_p": [-80.0, -100.0], "seconds_per_step": 0.05}
+    rows = [
+        row | {"method": "svgd", "dim": 48},
+        row | {"method": "s-svgd", "dim": 48, "log_p": [-78.0, -99.0]},
+        row | {"method": "vae", "dim": 32, "entropy": 0.5, "accuracy": 0.75},
+    ]
+    assert "| svgd |  |  | -90.00 (-93.47) |  |" in vae.table(rows)
+    assert "| vae | 0.500 (0.297) | 0.750 (0.718) | 0.0500 |" in vae.table(rows)
+    assert "| svgd |  |  | +1.50 ± 0.50 |  |" in vae.differences(rows)
