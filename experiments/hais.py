@@ -8,7 +8,7 @@ $$
 $$
 
 Unbiased for p(x), so a lower bound on log p(x) on average. A pilot run finds the step size of every temperature for the
-wanted acceptance; it is then frozen, which keeps the chains Markov. Cost per image: K T (L + 1) decoder gradients.
+wanted acceptance; it is then frozen, which keeps the chains Markov. Cost per image: K T L decoder gradients.
 """
 
 import functools
@@ -27,18 +27,22 @@ def schedule(count: int) -> np.ndarray:
     return (s - s[0]) / (s[-1] - s[0])
 
 
-def leapfrog(gradient, z, v, step, count: int):
-    """``count`` steps; gradient is that of the log-density."""
-    v = v + step / 2 * gradient(z)
+def leapfrog(flow, beta, z, v, slope, step, count: int):
+    """``count`` steps on log f_beta, where ``flow(z)`` is log p(x | z) and its gradient, ``slope`` the latter at z.
+
+    Returns z, v, and what `flow` gives there: the next temperature starts from it.
+    """
+    v = v + step / 2 * (beta * slope - z)
 
     def move(_, state):
         z, v = state
         z = z + step * v
-        return z, v + step * gradient(z)
+        return z, v + step * (beta * flow(z)[1] - z)
 
     z, v = lax.fori_loop(0, count - 1, move, (z, v))
     z = z + step * v
-    return z, v + step / 2 * gradient(z)
+    likelihood, slope = flow(z)
+    return z, v + step / 2 * (beta * slope - z), likelihood, slope
 
 
 def anneal(log_likelihood, z, key, betas, steps, leapfrogs: int, adapt):
@@ -48,31 +52,34 @@ def anneal(log_likelihood, z, key, betas, steps, leapfrogs: int, adapt):
     """
     prior = lambda z: -0.5 * jnp.sum(z**2, axis=-1)
 
+    def flow(z):
+        likelihood, pullback = jax.vjp(log_likelihood, z)
+        return likelihood, pullback(jnp.ones_like(likelihood))[0]
+
     def temperature(state, inputs):
-        z, likelihood, log_w, found, average = state
+        chain, log_w, found, average = state
         before, beta, step, key = inputs
         step = jnp.where(adapt, found, step)
         velocity_key, accept_key = jax.random.split(key)
+        z, likelihood, slope = chain
         log_w = log_w + (beta - before) * likelihood
-        gradient = lambda z: beta * jax.grad(lambda z: log_likelihood(z).sum())(z) - z
         v = jax.random.normal(velocity_key, z.shape, z.dtype)
-        new_z, new_v = leapfrog(gradient, z, v, step, leapfrogs)
-        new_likelihood = log_likelihood(new_z)
+        new_z, new_v, *new = leapfrog(flow, beta, z, v, slope, step, leapfrogs)
         energy = lambda z, likelihood, v: -prior(z) - beta * likelihood + 0.5 * jnp.sum(v**2, axis=-1)
-        change = energy(z, likelihood, v) - energy(new_z, new_likelihood, new_v)
+        change = energy(z, likelihood, v) - energy(new_z, new[0], new_v)
         uniform = jax.random.uniform(accept_key, change.shape, change.dtype)
         accept = jnp.log(uniform) < jnp.where(jnp.isfinite(change), change, -jnp.inf)
-        z = jnp.where(accept[..., None], new_z, z)
-        likelihood = jnp.where(accept, new_likelihood, likelihood)
+        choose = lambda new, old: jnp.where(accept if old.ndim == accept.ndim else accept[..., None], new, old)
+        chain = jax.tree.map(choose, (new_z, *new), chain)
         rate = accept.mean(dtype=z.dtype)
         found = jnp.clip(found * jnp.where(average > ACCEPTANCE, 1.02, 0.98), 1e-4, 0.7).astype(z.dtype)
         average = (0.9 * average + 0.1 * rate).astype(z.dtype)
-        return (z, likelihood, log_w, found, average), (rate, step)
+        return (chain, log_w, found, average), (rate, step)
 
-    likelihood = log_likelihood(z)
-    start = (z, likelihood, jnp.zeros_like(likelihood), steps[0], jnp.asarray(ACCEPTANCE, z.dtype))
+    likelihood, slope = flow(z)
+    start = ((z, likelihood, slope), jnp.zeros_like(likelihood), steps[0], jnp.asarray(ACCEPTANCE, z.dtype))
     inputs = (betas[:-1], betas[1:], steps, jax.random.split(key, len(betas) - 1))
-    (_, _, log_w, _, _), (rates, steps) = lax.scan(temperature, start, inputs)
+    (_, log_w, _, _), (rates, steps) = lax.scan(temperature, start, inputs)
     return log_w, rates, steps
 
 

@@ -31,8 +31,8 @@ TRAINING = {  # latent samples of an image, epochs, batches of an epoch
 }
 EVALUATION = {  # HAIS: images, chains, temperatures, leapfrog steps; imputation: images, chains, steps
     "smoke": ((4, 2, 5, 2), (2, 3, 2)),
-    "quick": ((100, 8, 150, 5), (50, 20, 100)),
-    "long": ((200, 8, 300, 5), (100, 50, 200)),
+    "quick": ((50, 8, 300, 5), (50, 20, 100)),
+    "long": ((100, 8, 800, 5), (100, 50, 200)),
     "paper": ((5000, 16, 1000, 10), (1000, 200, 500)),
 }
 SHEET = 10  # rows and columns of the pictures

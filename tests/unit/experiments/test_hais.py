@@ -20,9 +20,11 @@ def test_the_schedule_has_the_check_values():
 
 
 def test_leapfrog_has_the_check_values():
-    gradient = lambda z: 0.6 * (X - z) / NOISE - z
-    z, v = hais.leapfrog(gradient, jnp.array(0.3), jnp.array(-0.2), 0.15, 10)
+    flow = lambda z: (log_likelihood(z[None], X), (X - z) / NOISE)
+    z, v = jnp.array(0.3), jnp.array(-0.2)
+    z, v, likelihood, slope = hais.leapfrog(flow, 0.6, z, v, flow(z)[1], 0.15, 10)
     np.testing.assert_allclose([z, v], [0.7725199953, 0.3600728549], rtol=1e-9)
+    np.testing.assert_allclose([likelihood, slope], flow(z))
 
 
 def test_chains_that_never_move_give_the_mean_likelihood():
