@@ -16,6 +16,7 @@ from experiments import (
     sghmc_step,
     slice_choice,
     svgd_targets,
+    vae,
 )
 
 OURS = ("maxsksd-g", "maxsksd-rg")
@@ -162,6 +163,23 @@ def networks() -> str:
     return "Last epoch, standard splits, means and standard errors.\n\n" + bnn.table(runner.load("bnn-paper"))
 
 
+def autoencoders(preset: str) -> str:
+    rows = runner.load(f"vae-{preset}")
+    first = rows[0]
+    text = (
+        f"Implicit encoders trained by SVGD and S-SVGD beside the usual VAE, {first['epochs']} epochs with "
+        f"{first['samples']} latent samples of an image: test log-likelihood by HAIS ({first['images']} images, "
+        f"{first['temperatures']} temperatures), then imputation of the lower half at D = {vae.IMPUTED_DIM}; the "
+        "paper's figures, after longer training, in brackets. The differences are between methods on the same images, "
+        "with standard errors over these: one training of each."
+    )
+    pictures = [
+        picture(f"vae-samples-{preset}", "Samples of the three decoders"),
+        picture(f"vae-imputed-{preset}", "Original, seen half, and imputed images of ten chains"),
+    ]
+    return "\n\n".join([text, vae.table(rows), vae.differences(rows), *pictures])
+
+
 SECTIONS = (
     ("Goodness of fit: level", level, ("gaussian_gof-claims",), "gaussian_gof --preset claims"),
     ("Goodness of fit: power", power, ("gaussian_gof-claims",), "gaussian_gof --preset claims"),
@@ -174,6 +192,7 @@ SECTIONS = (
     ("Particles: variance", particles, ("svgd_variance-quick",), "svgd_variance"),
     ("Particles: correlations and modes", targets, ("svgd_targets-quick",), "svgd_targets"),
     ("Bayesian neural networks", networks, ("bnn-paper",), "bnn --preset paper"),
+    ("Amortised inference", lambda: autoencoders("long"), ("vae-long",), "vae --preset long"),
 )
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 
 import pytest
 
@@ -16,12 +17,18 @@ NAMES = (
     "slice_choice",
     "svgd_variance",
     "svgd_targets",
+    "vae",
 )
+NEED_DATA = ("vae",)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_smallest_preset(name):
+def test_smallest_preset(name, tmp_path, monkeypatch):
+    if name in NEED_DATA:
+        if not os.environ.get("SLICESTEIN_DATA"):
+            pytest.skip("SLICESTEIN_DATA is not set")
+        monkeypatch.setattr("experiments.vae_training.CHECKPOINTS", tmp_path)
     experiment = importlib.import_module(f"experiments.{name}")
     cell = experiment.cells("smoke")[-1]
     assert json.loads(json.dumps(cell | experiment.work(cell)))

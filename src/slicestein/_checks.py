@@ -41,6 +41,13 @@ def one_of(name: str, value: Any, allowed: Collection[str]) -> None:
         raise ValueError(f"{name} must be one of {sorted(allowed)}, got {value!r}")
 
 
+def positive(**values: Any) -> None:
+    """Require that numbers are positive."""
+    for name, value in values.items():
+        if is_concrete(value) and not value > 0:
+            raise ValueError(f"{name} must be positive, got {value!r}")
+
+
 def as_matrix(name: str, value: Any, *, columns: str = "D") -> Float[Array, "n d"]:
     """Return a two-dimensional floating array, at least single precision."""
     try:
