@@ -17,9 +17,11 @@ NAMES = (
     "slice_choice",
     "svgd_variance",
     "svgd_targets",
+    "bnn",
+    "ica",
     "vae",
 )
-NEED_DATA = ("vae",)
+NEED_DATA = ("bnn", "vae")
 
 
 @pytest.mark.slow
