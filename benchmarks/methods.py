@@ -1,4 +1,4 @@
-"""`python -m benchmarks.methods`: time of whole tests and of particle steps, each beside what it is measured against.
+"""`python -m benchmarks.methods`: time of tests, particle and training steps, each beside what it is measured against.
 
 Single precision, two cores. `benchmarks/results/methods.jsonl` holds a line per timing, `methods.md` the table. The
 peers BlackJAX and NumPyro are timed where they are installed.
@@ -15,6 +15,7 @@ import optax
 
 import slicestein as ss
 from benchmarks.__main__ import RESULTS
+from slicestein.learning.training import trainer
 from slicestein.samplers.svgd import force as svgd_force
 
 
@@ -93,8 +94,42 @@ def sliced_steps():
     yield {"what": "s-svgd force", "method": "svgd", "n": 5000, "d": 50} | timed(lambda: full(x), repeats=3)
 
 
+def training_steps():
+    """One step of maxSKSD-g on an ICA model, batch of 100 in 200 dimensions, against all pairs of every slice."""
+    x = jax.random.normal(jax.random.key(0), (100, 200))
+    score, optimizer = lambda a, x: -jnp.sign(x @ a.T) @ a, optax.adam(1e-3)
+    kernel = ss.RBF(scale=1.5)
+
+    def dense(critic, x, s, _):
+        t, a, c = (critic["g"] @ x.T)[:, :, None], s.T[:, :, None], jnp.diag(critic["g"])[:, None, None]
+        h = kernel.widths(t[:, :, 0])[:, None, None]
+        tau, c, b = (t - t.transpose(0, 2, 1)) / h, c / h, a.transpose(0, 2, 1)
+        k = jnp.exp(-0.5 * tau**2)
+        return jnp.sum((a * b + c * (a - b) * tau + c**2 * (1 - tau**2)) * k) / x.shape[0] ** 2
+
+    rows_of_one = lambda critic: {"g": critic["g"] / jnp.linalg.norm(critic["g"], axis=1, keepdims=True)}
+    plain = trainer(
+        score,
+        optimizer,
+        dense,
+        init_critic=lambda dim, dtype: {"g": jnp.eye(dim, dtype=dtype)},
+        critic_optimizer=optax.adam(3e-3),
+        retract=rows_of_one,
+    )
+    for name, method in (("slicestein", ss.learning.maxsksd(score, optimizer)), ("dense", plain)):
+        state = method.init(jnp.eye(200), 200)
+        yield {"what": "training step", "method": name, "n": 100, "d": 200} | timed(
+            lambda method=method, state=state: method.step(state, x, jax.random.key(1))
+        )
+
+
 def report(rows: list[dict]) -> str:
-    base = {"test": "ksd", "svgd step": "slicestein", "s-svgd force": "slicestein, whole step"}
+    base = {
+        "test": "ksd",
+        "svgd step": "slicestein",
+        "s-svgd force": "slicestein, whole step",
+        "training step": "slicestein",
+    }
     lines = ["| what | N | D | method | first call, s | ms | ratio |", "| --- | --- | --- | --- | --- | --- | --- |"]
     for row in rows:
         unit = next(r["seconds"] for r in rows if (r["what"], r["method"]) == (row["what"], base[row["what"]]))
@@ -105,7 +140,7 @@ def report(rows: list[dict]) -> str:
 
 def main() -> None:
     rows = []
-    for source in (tests, svgd_steps, sliced_steps):
+    for source in (tests, svgd_steps, sliced_steps, training_steps):
         for row in source():
             rows.append(row)
             print(json.dumps(row), flush=True)

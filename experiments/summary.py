@@ -162,7 +162,7 @@ def targets() -> str:
 
 def networks() -> str:
     text = (
-        "Last epoch, standard splits, means and standard errors over trials. Learning rates of both methods were chosen on "
+        "Last epoch, standard splits, means and standard errors over trials. Learning rates of both were chosen on "
         "validation parts (`--preset tune`); the paper does not state its own."
     )
     return text + "\n\n" + bnn.table(runner.load("bnn-paper"))
@@ -180,8 +180,8 @@ def components(preset: str) -> str:
     rows = runner.load(f"ica-{preset}")
     runs = sorted({r["seed"] for r in rows})
     text = (
-        f"Unnormalised ICA models trained for {rows[0]['steps']} steps: test log-likelihood less that of the true model, "
-        f"{len(runs)} run(s) of each, and below it the log-likelihoods of the true models and of the paper."
+        f"Unnormalised ICA models trained for {rows[0]['steps']} steps: test log-likelihood less that of the true "
+        f"model, {len(runs)} run(s) of each, and below it the log-likelihoods of the true models and of the paper."
     )
     return "\n\n".join([text, ica.table(rows), picture(f"ica-{preset}", "Training curves of four losses")])
 
