@@ -216,7 +216,7 @@ SECTIONS = (
     ("Particles: correlations and modes", targets, ("svgd_targets-quick",), "svgd_targets"),
     ("Bayesian neural networks", networks, ("bnn-paper",), "bnn --preset paper"),
     ("Independent components", lambda: components("paper"), ("ica-paper",), "ica --preset paper"),
-    ("Amortised inference", lambda: autoencoders("long"), ("vae-long",), "vae --preset long"),
+    ("Amortised inference", lambda: autoencoders("quick"), ("vae-quick",), "vae"),
 )
 
 
