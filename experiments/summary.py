@@ -11,6 +11,7 @@ from experiments import (
     chain_level,
     gaussian_gof,
     ica,
+    paper,
     rbm_gof,
     runner,
     sensitivity,
@@ -65,7 +66,11 @@ def curves() -> str:
         "directions "
         "with every step taken, as in the paper; the others of ours start from closed forms."
     )
-    return text + "\n\n" + picture("gaussian_gof-quick", "Rejection rates of twelve methods against the dimension")
+    rates = gaussian_gof.rates(runner.load("gaussian_gof-quick"))
+    problems, largest = ("null", "laplace", "t", "diffusion"), max(d for _, _, d, _ in rates)
+    lines = [[m, *(f"{rates[p, m, largest, 'wild'][0]:.2f}" for p in problems)] for m in gaussian_gof.METHODS]
+    found = text + "\n\n" + picture("gaussian_gof-quick", "Rejection rates of twelve methods against the dimension")
+    return found + f"\n\nAt D = {largest}:\n\n" + table(["method", *problems], lines)
 
 
 def rbm() -> str:
@@ -224,12 +229,13 @@ def page() -> str:
     parts = [
         "# Experiments",
         "All numbers and figures on this page come from the files in `experiments/results/`; `python -m "
-        "experiments.summary` writes it. Differences from the paper's settings are in [the paper map](paper-map.md).",
+        "experiments.summary` writes it. Below each stands what the paper reports, and what differs; settings are "
+        "compared in [the paper map](paper-map.md).",
     ]
     for title, section, files, command in SECTIONS:
         if all(runner.load(name) for name in files):
-            parts += [f"## {title}", section(), f"`python -m experiments.{command}`"]
-    parts += ["## Cost", costs(), "`python -m benchmarks.costs`"]
+            parts += [f"## {title}", section(), *paper.beside(title), f"`python -m experiments.{command}`"]
+    parts += ["## Cost", costs(), *paper.beside("Cost"), "`python -m benchmarks.costs`"]
     return "\n\n".join(parts) + "\n"
 
 

@@ -109,14 +109,26 @@ def samples_and_score(x: Any, score: ScoreLike) -> tuple[Float[Array, "n d"], Fl
     return x.astype(dtype), s.astype(dtype)
 
 
+def columns_vary(x: Float[Array, "n d"]) -> None:
+    """Require that no column is constant."""
+    if is_concrete(x) and (constant := np.ptp(np.asarray(x), axis=0) == 0).any():
+        raise ValueError(f"column {int(np.argmax(constant))} of x does not vary: drop it, or mend the sampler")
+
+
 def unit_rows(name: str, value: Any) -> Float[Array, "m d"]:
     """Directions as rows of length one."""
     rows = as_matrix(name, value)
     finite(**{name: rows})
+    unit, norms = _normalise(rows)
+    if is_concrete(norms) and not np.all(norms):
+        raise ValueError(f"{name} has a row of zeros (row {int(np.argmin(norms))}): it has no direction")
+    return unit
+
+
+@jax.jit
+def _normalise(rows: Float[Array, "m d"]) -> tuple[Float[Array, "m d"], Float[Array, "m 1"]]:
     norms = jnp.linalg.norm(rows, axis=1, keepdims=True)
-    if is_concrete(norms) and bool((norms == 0).any()):
-        raise ValueError(f"{name} has a row of zeros (row {int(jnp.argmin(norms))}): it has no direction")
-    return rows / norms
+    return rows / norms, norms
 
 
 def slices_fit(slices: Any, *, score_dim: int, input_dim: int) -> None:
@@ -139,8 +151,8 @@ def bandwidth(value: Any, num_slices: int) -> None:
 
 def spread(bandwidths: Array) -> None:
     """Require that the samples differ along every slice: the median rule has found a width."""
-    if is_concrete(bandwidths) and not bool((bandwidths > 0).all()):
-        index = int(jnp.argmin(bandwidths > 0))
+    if is_concrete(bandwidths) and not (positive := np.asarray(bandwidths) > 0).all():
+        index = int(np.argmin(positive))
         raise ValueError(
             f"x does not vary along slice {index}: the median bandwidth is zero. Drop constant columns of x "
             "or pass a fixed bandwidth"

@@ -1,26 +1,32 @@
 r"""Active slices: directions in closed form, from two eigenproblems (Gong, Zhang, Li and Hernandez-Lobato 2021).
 
-With :math:`f = s_p - s_q`, the difference of the scores of the model and of the samples,
+With $f = s_p - s_q$, the difference of the scores of the model and of the samples,
 
-.. math::
-    r &: \text{top eigenvectors of } Q = \mathbb E_q [f f^\top], \\
-    g_r &: \text{top eigenvector of } H_r = \mathbb E_q [\nabla f_r \nabla f_r^\top], \quad f_r = r^\top f .
+$$
+\begin{aligned}
+r &: \text{top eigenvectors of } Q = \mathbb E_q [f f^\top], \\
+g_r &: \text{top eigenvector of } H_r = \mathbb E_q [\nabla f_r \nabla f_r^\top], \quad f_r = r^\top f .
+\end{aligned}
+$$
 
 f is not known and is estimated from the samples with a Gaussian kernel k of bandwidth h, either smoothed
-(``"kernel"``: the witness function of the KSD, an estimate of :math:`\mathbb E_q [k(x, \cdot) f(x)]`),
+(``"kernel"``: the witness function of the KSD, an estimate of $\mathbb E_q [k(x, \cdot) f(x)]$),
 
-.. math:: \hat f(y) = \frac1n \sum_i k(x_i, y) \left[ s_i - (x_i - y) / h^2 \right],
+$$
+\hat f(y) = \frac1n \sum_i k(x_i, y) \left[ s_i - (x_i - y) / h^2 \right],
+$$
 
 or as such (``"stein"``: the Stein gradient estimator of Li and Turner 2018),
 
-.. math::
-    \hat s_q(y) = - \frac1\eta \sum_i k(x_i, y) \left[ \hat s_i - (x_i - y) / h^2 \right], \quad
-    \hat s = - (K + \eta I)^{-1} \langle \nabla, K \rangle,
+$$
+\hat s_q(y) = - \frac1\eta \sum_i k(x_i, y) \left[ \hat s_i - (x_i - y) / h^2 \right], \quad
+\hat s = - (K + \eta I)^{-1} \langle \nabla, K \rangle,
+$$
 
-which passes through :math:`\hat s_i` at :math:`x_i`. The score of the model is extended from its values at the samples
-by the same ridge regression, :math:`\hat s_p(y) = \sum_i k(x_i, y) c_i`, :math:`c = (K + \eta I)^{-1} s`. Then
-:math:`\hat f = \hat s_p - \hat s_q` is the first formula with :math:`\hat s + \eta c` in place of s, times
-:math:`n / \eta`: one implementation serves both.
+which passes through $\hat s_i$ at $x_i$. The score of the model is extended from its values at the samples
+by the same ridge regression, $\hat s_p(y) = \sum_i k(x_i, y) c_i$, $c = (K + \eta I)^{-1} s$. Then
+$\hat f = \hat s_p - \hat s_q$ is the first formula with $\hat s + \eta c$ in place of s, times
+$n / \eta$: one implementation serves both.
 """
 
 from __future__ import annotations
@@ -72,7 +78,7 @@ def active_slices(
         Samples, (N, D). Directions chosen on the samples that are then tested void the level of the test:
         split first.
     score
-        :math:`\nabla \log p` at the samples, (N, D), or a function that maps x to it.
+        $\nabla \log p$ at the samples, (N, D), or a function that maps x to it.
     num_slices
         Number of slices, M, at most D, strongest first. A few are often enough.
     kernel
@@ -80,25 +86,26 @@ def active_slices(
         is found with 2 h, g with h. The ``"stein"`` estimator takes h for both.
     basis_r
         Take coordinate axes for r, in their order, instead of eigenvectors; where ``num_slices`` is less than D,
-        those with the largest :math:`Q_{dd}`.
+        those with the largest $Q_{dd}$.
     estimator
         ``"kernel"`` or ``"stein"``. The former smooths over the full space: in tens of dimensions it sees
         differences of mean and scale, and little of shape. The latter sees shape too, with more noise.
 
     Returns
     -------
-    Slices, M pairs; the signs of r and g carry no meaning. Gradients do not flow through them.
+    Slices
+        M pairs; the signs of r and g carry no meaning. Gradients do not flow through them.
 
     Notes
     -----
     At most N = 1000 samples, evenly spread, are used, and 100 for the median. Q has rank at most N: where M
     exceeds N the last r are arbitrary.
 
-    Cost: O(N^2 D + min(N, D)^3) for r, then 10 to 30 (at most 100) products with every :math:`H_r`, O(M (N^2 + N D))
-    each, by Lanczos: no :math:`H_r` is formed, which would cost O(M (N^2 D + N D^2)). ``"stein"`` adds O(N^3).
+    Cost: O(N^2 D + min(N, D)^3) for r, then 10 to 30 (at most 100) products with every $H_r$, O(M (N^2 + N D))
+    each, by Lanczos: no $H_r$ is formed, which would cost O(M (N^2 D + N D^2)). ``"stein"`` adds O(N^3).
     Memory O(N^2 + M (N + D)); blocks of slices keep the part with M below 640 MB.
 
-    Differs from the paper: with ``"stein"`` the gradient of :math:`f_r` is that of the fitted function, all samples
+    Differs from the paper: with ``"stein"`` the gradient of $f_r$ is that of the fitted function, all samples
     held fixed, and the score of the model is fitted like that of the samples, so that its values are enough. The
     authors' code differentiates the sum of all estimates by the place of a sample, which moves all of them,
     and passes a length where the kernel expects its square.
@@ -173,12 +180,14 @@ def stein_gradient(x: Float[Array, "n d"], width: Float[Array, ""]) -> Float[Arr
 
 
 class Slopes(NamedTuple):
-    r"""The gradients of :math:`f_r` at all samples, the matrix :math:`G_r` (n, D), for M directions r.
+    r"""The gradients of $f_r$ at all samples, the matrix $G_r$ (n, D), for M directions r.
 
-    Never formed: with :math:`u = Y r`, :math:`a = h S r`, :math:`Y = X / h` and :math:`\bar k = K 1`,
+    Never formed: with $u = Y r$, $a = h S r$, $Y = X / h$ and $\bar k = K 1$,
 
-    .. math:: n h^2 G_r = [K \operatorname{diag}(a - u) + \operatorname{diag}(u) K - \operatorname{diag}(\rho)] Y
-              + \bar k r^\top, \quad \rho = K (a - u) + u \circ \bar k,
+    $$
+    n h^2 G_r = [K \operatorname{diag}(a - u) + \operatorname{diag}(u) K - \operatorname{diag}(\rho)] Y
+    + \bar k r^\top, \quad \rho = K (a - u) + u \circ \bar k,
+    $$
 
     so that a product with one vector per slice is a matrix product with K for all slices together.
     """
@@ -204,20 +213,20 @@ class Slopes(NamedTuple):
         return cls(y, gram, mass, r, u, tilt, tilt @ gram + u * mass, 1 / (len(x) * width**2))
 
     def along(self, v: Float[Array, "m d"]) -> Float[Array, "m n"]:
-        """:math:`G_r v`, one v for every r. Cost: O(m (n^2 + n D))."""
+        """$G_r v$, one v for every r. Cost: O(m (n^2 + n D))."""
         t = v @ self.y.T
         tilted, plain = jnp.split(jnp.concatenate([self.tilt * t, t]) @ self.gram, 2)
         aligned = jnp.sum(self.r * v, axis=1, keepdims=True)
         return self.factor * (tilted + self.u * plain - self.rho * t + aligned * self.mass)
 
     def back(self, w: Float[Array, "m n"]) -> Float[Array, "m d"]:
-        """:math:`G_r^T w`, one w for every r. Cost: O(m (n^2 + n D))."""
+        """$G_r^T w$, one w for every r. Cost: O(m (n^2 + n D))."""
         plain, raised = jnp.split(jnp.concatenate([w, self.u * w]) @ self.gram, 2)
         weights = self.tilt * plain + raised - self.rho * w
         return self.factor * (weights @ self.y + self.r * (w @ self.mass)[:, None])
 
     def product(self, v: Float[Array, "m d"]) -> Float[Array, "m d"]:
-        """:math:`H_r v`, one v for every r."""
+        """$H_r v$, one v for every r."""
         return self.back(self.along(v)) / len(self.y)
 
 
@@ -234,7 +243,7 @@ def _ridge_solve(gram: Float[Array, "n n"], targets: Float[Array, "n d"]) -> Flo
 
 
 def _leading_directions(f: Float[Array, "n d"], num: int) -> Float[Array, "m d"]:
-    """Top eigenvectors of :math:`f^T f`, as rows, from the smaller of the two Gram matrices."""
+    """Top eigenvectors of $f^T f$, as rows, from the smaller of the two Gram matrices."""
     count, dim = f.shape
     if num <= count < dim:
         _, vectors = jnp.linalg.eigh(f @ f.T)
@@ -245,7 +254,7 @@ def _leading_directions(f: Float[Array, "n d"], num: int) -> Float[Array, "m d"]
 
 
 def _top_eigenvectors(slopes: Slopes) -> Float[Array, "m d"]:
-    """The top eigenvector of every :math:`H_r`: restarted Lanczos on all slices together."""
+    """The top eigenvector of every $H_r$: restarted Lanczos on all slices together."""
     num, dim = slopes.r.shape
     size = min(KRYLOV_SIZE, dim)
     # A fixed direction in general position; the right answer is orthogonal to it only by a miracle.

@@ -129,12 +129,14 @@ def rank(
 
 
 @app.command(name="demo")
-def show_demo(out: Annotated[Path, typer.Option(help="Folder for the reports.")] = Path("demo")) -> None:
+def show_demo(out: Annotated[str, typer.Option(help="Folder for the reports.")] = "demo") -> None:
     """A right and a wrong sampler of a posterior with 50 parameters; under a minute."""
-    nearest = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise ValueError(f"{out} cannot be a folder for the reports: name another one with --out")
-    demo.run(out, show=lambda text: print(text, flush=True))
+    folder = Path(out)
+    nearest = next(f for f in (folder, *folder.absolute().parents) if f.exists() or f.is_symlink())
+    usable = nearest.is_dir() and os.access(nearest, os.W_OK) and not any(p.is_dir() for p in demo.reports(folder))
+    if not (out.strip() and usable):
+        raise ValueError(f"{out!r} cannot be a folder for the reports: name another one with --out")
+    demo.run(folder, show=lambda text: print(text, flush=True))
 
 
 @app.command()
@@ -148,7 +150,7 @@ def reproduce(
     folder = Path("experiments")
     if not (folder / "runner.py").is_file():
         raise ValueError("there are no experiments here: run it in the folder of a checkout of slicestein")
-    found = sorted(path.stem for path in folder.glob("*.py") if "\ndef cells(" in path.read_text())
+    found = sorted(path.stem for path in folder.glob("*.py") if "\ndef cells(" in path.read_text("utf-8", "replace"))
     if name not in found:
         raise ValueError(f"there is no experiment {name!r}: choose from {', '.join(found)}")
     # A process of its own: the experiment sets the threads of its workers before JAX is imported.

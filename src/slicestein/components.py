@@ -14,12 +14,15 @@ The first sees a shift (it is all that the KSD is left with in high dimension), 
 from __future__ import annotations
 
 import abc
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from slicestein import exact, fourier
+from slicestein._tiles import weighted_sum_of_features
 from slicestein.kernels import Kernel
 from slicestein.slices import Slices
 from slicestein.stein import Projected, diagonal_mean
@@ -33,13 +36,28 @@ class Component(eqx.Module):
         """Whether the quadratic form costs O(N)."""
         return True
 
+    @property
+    @abc.abstractmethod
+    def num_features(self) -> int | None:
+        """Number K of features; None if h has none."""
+
+    @property
+    @abc.abstractmethod
+    def samples(self) -> Any:
+        """What the features are made of, arrays (N, ...)."""
+
+    @abc.abstractmethod
+    def features(self, samples: Any) -> Float[Array, "n k"]:
+        """F of some of the samples, with h = F F^T."""
+
     @abc.abstractmethod
     def matrix(self) -> Float[Array, "n n"]:
         """h between all samples."""
 
-    @abc.abstractmethod
     def quadratic_form(self, w: Float[Array, " n"]) -> Float[Array, ""]:
         r"""$\sum_{ij} w_i w_j h_{ij}$, without the matrix."""
+        assert self.num_features is not None
+        return jnp.sum(weighted_sum_of_features(self.features, self.samples, w, self.num_features) ** 2)
 
     @abc.abstractmethod
     def diagonal(self) -> Float[Array, " n"]:
@@ -56,22 +74,40 @@ class Slicewise(Component):
     data: Projected
     slices: Slices
     kernel: Kernel
+    rule: int | None = eqx.field(static=True)  # of `fourier`; None where the data are too wide for any
 
     def __init__(self, data: Projected, weights: Float[Array, " m"], slices: Slices, kernel: Kernel):
-        root = jnp.sqrt(weights)[:, None]
-        self.data = Projected(data.u, root * data.a, root * data.c)
+        self.data, widest = _weighted(data, weights)
         self.slices = slices
         self.kernel = kernel
+        self.rule = fourier.shortest_rule(widest, kernel)
 
     @property
     def is_linear(self) -> bool:
         return self.kernel.spectrum is not None
 
+    @property
+    def num_features(self) -> int | None:
+        if self.rule is None:
+            return None
+        return 2 * self.slices.num * fourier.num_frequencies(self.data.u.dtype.name, self.kernel, self.rule)
+
+    @property
+    def samples(self) -> Any:
+        u, a, c = self.data
+        return Projected(fourier.centred(u).T, a.T, jnp.broadcast_to(c, u.shape).T)
+
+    def features(self, samples: Any) -> Float[Array, "n k"]:
+        assert self.rule is not None
+        u, a, c = samples
+        return fourier.features(u, a, c, self.kernel.unit, self.rule).reshape(len(u), -1)
+
     def matrix(self) -> Float[Array, "n n"]:
-        rule = fourier.shortest_rule(self.data.u, self.kernel)
-        return _exact_matrix(self) if rule is None else fourier.matrix(self.data, self.kernel.unit, rule)
+        return _exact_matrix(self) if self.rule is None else fourier.matrix(self.data, self.kernel.unit, self.rule)
 
     def quadratic_form(self, w: Float[Array, " n"]) -> Float[Array, ""]:
+        if self.rule is not None:
+            return super().quadratic_form(w)
         u, a, c = self.data
         weighted = Projected(u, w * a, w * jnp.broadcast_to(c, u.shape))
         return float(w.shape[0]) ** 2 * _v_statistic(weighted, self.kernel).sum()  # a float: N^2 overflows int32
@@ -94,11 +130,19 @@ class Shift(Component):
 
     s: Float[Array, "n d"]
 
+    @property
+    def num_features(self) -> int:
+        return self.s.shape[1]
+
+    @property
+    def samples(self) -> Any:
+        return self.s
+
+    def features(self, samples: Any) -> Float[Array, "n k"]:
+        return samples
+
     def matrix(self) -> Float[Array, "n n"]:
         return self.s @ self.s.T
-
-    def quadratic_form(self, w: Float[Array, " n"]) -> Float[Array, ""]:
-        return jnp.sum((w @ self.s) ** 2)
 
     def diagonal(self) -> Float[Array, " n"]:
         return jnp.sum(self.s**2, axis=1)
@@ -113,12 +157,21 @@ class Covariance(Component):
     x: Float[Array, "n d"]
     s: Float[Array, "n d"]
 
+    @property
+    def num_features(self) -> int:
+        return self.x.shape[1] ** 2
+
+    @property
+    def samples(self) -> Any:
+        return self.x, self.s
+
+    def features(self, samples: Any) -> Float[Array, "n k"]:
+        x, s = samples
+        return (s[:, :, None] * x[:, None, :] + self._identity).reshape(len(x), -1)
+
     def matrix(self) -> Float[Array, "n n"]:
         slope = jnp.sum(self.x * self.s, axis=1)
         return (self.s @ self.s.T) * (self.x @ self.x.T) + slope[:, None] + slope + self.x.shape[1]
-
-    def quadratic_form(self, w: Float[Array, " n"]) -> Float[Array, ""]:
-        return jnp.sum(((w[:, None] * self.s).T @ self.x + w.sum() * self._identity) ** 2)
 
     def diagonal(self) -> Float[Array, " n"]:
         square = jnp.sum(self.x**2, axis=1) * jnp.sum(self.s**2, axis=1)
@@ -134,6 +187,13 @@ class Covariance(Component):
     @property
     def _identity(self) -> Float[Array, "d d"]:
         return jnp.eye(self.x.shape[1], dtype=self.x.dtype)
+
+
+@jax.jit
+def _weighted(data: Projected, weights: Float[Array, " m"]) -> tuple[Projected, Float[Array, ""]]:
+    """Projections that carry the weights of their slices, and the range of the widest."""
+    root = jnp.sqrt(weights)[:, None]
+    return Projected(data.u, root * data.a, root * data.c), jnp.ptp(data.u, axis=1).max()
 
 
 def _v_statistic(data: Projected, kernel: Kernel) -> Float[Array, " m"]:

@@ -57,20 +57,21 @@ def timid_draws(model: Posterior, num: int = DRAWS) -> Float[np.ndarray, "n d"]:
     return x
 
 
+def reports(out: Path) -> dict[Path, str]:
+    """The files that `run` writes to a folder, each with what it is about."""
+    return {out / "exact.html": "exact sampler", out / "report.html": f"sampler that is timid in beta[{WRONG}]"}
+
+
 def run(out: Path, show: Callable[[str], Any] = print) -> None:
     """Test both samplers, show the verdicts, and write a report of each to the folder ``out``."""
     model = posterior()
     names = [f"beta[{i}]" for i in range(DIM)]
-    samplers = {
-        "exact": ("exact sampler", model.draw(DRAWS, seed=1), ("auto",)),
-        "report": (f"sampler that is timid in beta[{WRONG}]", timid_draws(model), ("ksd", "auto")),
-    }
+    samplers = ((model.draw(DRAWS, seed=1), ("auto",)), (timid_draws(model), ("ksd", "auto")))
     out.mkdir(parents=True, exist_ok=True)
-    for stem, (title, x, methods) in samplers.items():
+    for (path, title), (x, methods) in zip(reports(out).items(), samplers, strict=True):
         show(f"\n== {title}")
         for method in methods:
             result = gof_test(x, model.score, key=KEY, names=names, method=method)
             show(result.summary())
-        path = out / f"{stem}.html"
         write_report(result, path, x=x, score=model.score, title=title.capitalize(), settings={"key": KEY})
         show(f"report: {path}")

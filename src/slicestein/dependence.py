@@ -37,9 +37,10 @@ def autocorrelation_times(x: Float[Array, "n d"], num_chains: int = 1) -> Float[
     return lax.map(one_column, x.T)
 
 
-def with_squares(x: Float[Array, "n d"]) -> Float[Array, "n two_d"]:
-    """The samples, and the squares of their deviations, side by side."""
-    return jnp.concatenate([x, (x - x.mean(0)) ** 2], axis=1)
+@functools.partial(jax.jit, static_argnames="num_chains")
+def times_with_squares(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array, " two_d"]:
+    """Autocorrelation times of the samples, then of the squares of their deviations."""
+    return autocorrelation_times(jnp.concatenate([x, (x - x.mean(0)) ** 2], axis=1), num_chains)
 
 
 @functools.partial(jax.jit, static_argnames="num_chains")
@@ -74,7 +75,7 @@ def flip_probability(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array
         Number of chains of equal length.
     """
     count = x.shape[0]
-    tau = autocorrelation_times(with_squares(x), num_chains)
+    tau = times_with_squares(x, num_chains)
     square = jnp.sum(tau**2)
     slowness = jnp.sum(tau**2 * (tau - 1 / tau)) / square
     directions = jnp.sum(tau) ** 2 / square

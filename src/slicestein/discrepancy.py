@@ -148,7 +148,8 @@ def witness(
 
     Returns
     -------
-    Values, (T, M).
+    Array
+        Values, (T, M).
     """
     data = prepare(x, score, slices, kernel, feature_map)
     points = jnp.asarray(t, data.s.dtype)
@@ -192,13 +193,14 @@ def ksd(
     """
     _checks.one_of("statistic", statistic, ("u", "v"))
     x, s = _checks.samples_and_score(x, score)
-    _check_kernel(kernel, 1)
+    check_kernel(kernel, 1)
     width = kernel.full_width(x)
     _checks.spread(width[None])
     return _ksd(x, s, width, kernel, statistic)
 
 
-def _check_kernel(kernel: Kernel, num_slices: int) -> None:
+def check_kernel(kernel: Kernel, num_slices: int) -> None:
+    """Require a kernel with positive bandwidths."""
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel must be RBF(), IMQ() or Matern(), got {kernel!r}")
     _checks.bandwidth(kernel.bandwidth, num_slices)
@@ -235,7 +237,7 @@ def prepare(x: Any, score: ScoreLike, slices: Slices, kernel: Kernel, feature_ma
     x, s = _checks.samples_and_score(x, score)
     if not isinstance(slices, Slices):
         raise ValueError(f"slices must be a Slices(r, g), got {type(slices).__name__}")
-    _check_kernel(kernel, slices.num)
+    check_kernel(kernel, slices.num)
     inputs = x if feature_map is None else jax.vmap(feature_map)(x)
     _checks.slices_fit(slices, score_dim=x.shape[1], input_dim=inputs.shape[1])
     jacobian = None

@@ -28,7 +28,7 @@ from jaxtyping import Array, Float, Int
 from slicestein import _checks
 from slicestein._checks import ScoreLike
 from slicestein.active_slices import active_slices
-from slicestein.discrepancy import prepare, sksd
+from slicestein.discrepancy import Problem, check_kernel, prepare, sksd
 from slicestein.kernels import RBF, Kernel
 from slicestein.slices import Slices
 from slicestein.stein import diagonal_mean
@@ -115,13 +115,12 @@ def fit_slices(
         raise ValueError(f'num_slices must be positive, and D = {dim} for optimize="g", got {num_slices}')
     if not 0 <= hold_out < 1:
         raise ValueError(f"hold_out must be at least 0 and less than 1, got {hold_out}")
-    split_key, start_key, batch_key = jax.random.split(_checks.as_key(key), 3)
-    rows = jax.random.permutation(split_key, count) if shuffle else jnp.arange(count)
     cut = count - round(hold_out * count)
     if cut < 2 or 0 < count - cut < 2:
         raise ValueError(f"x holds too few samples to hold some out: {count} with hold_out = {hold_out}")
-    fit = x[rows[:cut]], s[rows[:cut]]
-    judge = (x[rows[cut:]], s[rows[cut:]]) if cut < count else fit
+    check_kernel(kernel, num_slices or dim)
+    _checks.columns_vary(x)
+    fit, judge, start_key, batch_key = _hold_out(_checks.as_key(key), x, s, cut, shuffle)
 
     if isinstance(init, Slices):
         _checks.slices_fit(init, score_dim=dim, input_dim=dim)
@@ -152,6 +151,17 @@ def fit_slices(
 Samples = tuple[Float[Array, "n d"], Float[Array, "n d"]]
 
 
+@functools.partial(jax.jit, static_argnames=("cut", "shuffle"))
+def _hold_out(key: Array, x: Array, s: Array, cut: int, shuffle: bool) -> tuple[Samples, Samples, Array, Array]:
+    """Samples to fit on, samples held out (the same if none are), and two keys."""
+    split_key, start_key, batch_key = jax.random.split(key, 3)
+    count = x.shape[0]
+    rows = jax.random.permutation(split_key, count) if shuffle else jnp.arange(count)
+    fit = x[rows[:cut]], s[rows[:cut]]
+    return fit, (x[rows[cut:]], s[rows[cut:]]) if cut < count else fit, start_key, batch_key
+
+
+@functools.partial(jax.jit, static_argnames="init")
 def _starts_g(init: str, fit: Samples, judge: Samples, key: Array, kernel: Kernel) -> Slices:
     """For every coordinate r the g that held-out samples prefer among the starts asked for."""
     x, s = fit
@@ -182,13 +192,13 @@ def _starts_rg(
     if init == "random":
         return Slices(*jax.random.normal(key, (2, num_slices or dim, dim), data[0].dtype))
     few = min(dim, num_slices or CLOSED_FORM_SLICES)
-    pool = _pool(init, *fit, few)
-    signal = sksd(*judge, pool, kernel=kernel, per_slice=True) * slice_weights(pool, *judge, kernel)
+    signal = _signal(_pool(init, *fit, few), judge, kernel)
     unsure = num_slices is None and init in ("best", "moments") and judge[0].shape[0] < 10 * dim
     kept = _strongest(np.asarray(signal), num_slices, always=few if unsure else 0)
-    return jax.tree.map(lambda a: a[kept], _pool(init, *data, few))
+    return jax.tree.map(lambda a: jnp.asarray(np.asarray(a)[kept]), _pool(init, *data, few))
 
 
+@functools.partial(jax.jit, static_argnames=("init", "num"))
 def _pool(init: str, x: Array, s: Array, num: int) -> Slices:
     families = []
     if init in ("best", "moments"):
@@ -215,9 +225,20 @@ def _strongest(signal: np.ndarray, num: int | None, always: int) -> np.ndarray:
     return order[:num]
 
 
+@jax.jit
+def _signal(slices: Slices, samples: Samples, kernel: Kernel) -> Float[Array, " m"]:
+    """U of every slice in units of its noise."""
+    return sksd(*samples, slices, kernel=kernel, per_slice=True) * slice_weights(slices, *samples, kernel)
+
+
+@jax.jit
 def slice_weights(slices: Slices, x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel) -> Float[Array, " m"]:
     """One over the mean of h(x, x): the noise of U is proportional to it, so weighted slices count alike."""
-    problem = prepare(x, s, slices, kernel, None)
+    return inverse_noise(prepare(x, s, slices, kernel, None), kernel)
+
+
+def inverse_noise(problem: Problem, kernel: Kernel) -> Float[Array, " m"]:
+    """`slice_weights` of inputs that have been prepared."""
     return 1 / diagonal_mean(kernel, problem.project(*problem.per_slice()))
 
 
@@ -273,9 +294,6 @@ def _ascend(
 ) -> tuple[Slices, Int[Array, ""], dict[str, Array]]:
     """Slices, the number of steps taken, and the history."""
 
-    def judged(slices: Slices) -> Float[Array, " m"]:
-        return sksd(*judge, slices, kernel=kernel, per_slice=True) * slice_weights(slices, *judge, kernel)
-
     def step(state: _State) -> _State:
         x, s = fit
         if batch_size is not None and batch_size < x.shape[0]:
@@ -288,7 +306,7 @@ def _ascend(
         total, gradient = jax.value_and_grad(signal)(state.slices)
         r = _geodesic(state.slices.r, gradient.r, state.angle) if move_r else state.slices.r
         proposal = Slices(r, _geodesic(state.slices.g, gradient.g, state.angle))
-        value = judged(proposal)
+        value = _signal(proposal, judge, kernel)
         better = value > state.value if gated else jnp.ones_like(value, bool)
         slices = jax.tree.map(lambda new, old: jnp.where(better[:, None], new, old), proposal, state.slices)
         value = jnp.where(better, value, state.value)
@@ -304,7 +322,7 @@ def _ascend(
 
     empty = jnp.zeros(steps, start.r.dtype)
     angle = jnp.full(start.num, first_angle, start.r.dtype)
-    first = _State(jnp.asarray(0), start, angle, judged(start), {"fit": empty, "held_out": empty})
+    first = _State(jnp.asarray(0), start, angle, _signal(start, judge, kernel), {"fit": empty, "held_out": empty})
     last = lax.while_loop(unfinished, step, first)
     return last.slices, last.step, last.history
 

@@ -97,30 +97,41 @@ def value_and_gradient(
     return _compiled.by_platform(compiled, portable, u, a, c)
 
 
-def shortest_rule(u: Float[Array, "m n"], kernel: Kernel) -> int | None:
-    """Index of the shortest rule wide enough for concrete data; None if there is none."""
+def shortest_rule(widest: Float[Array, ""], kernel: Kernel) -> int | None:
+    """Index of the shortest rule for data of this range, a concrete number; None if there is none."""
     if kernel.spectrum is None:
         return None
-    wide_enough = quadrature(kernel.spectrum, u.dtype.name, PERIODS).widest_range >= float(jnp.ptp(u, axis=1).max())
+    wide_enough = quadrature(kernel.spectrum, widest.dtype.name, PERIODS).widest_range >= float(widest)
     return int(np.argmax(wide_enough)) if wide_enough.any() else None
+
+
+def num_frequencies(dtype: str, kernel: Kernel, rule: int) -> int:
+    """Number of frequencies J of a rule."""
+    assert kernel.spectrum is not None
+    return int(quadrature(kernel.spectrum, dtype, PERIODS).length[rule])
+
+
+def features(u: Array, a: Array, c: Array, kernel: Kernel, rule: int) -> Float[Array, "... two_j"]:
+    r"""Real and imaginary parts of $\sqrt{A_j} \psi_j$, a new last axis. The rule must be wide enough for u."""
+    assert kernel.spectrum is not None
+    rules = quadrature(kernel.spectrum, u.dtype.name, PERIODS)
+    w = jnp.asarray(rules.spacing[rule] * np.arange(rules.length[rule]), u.dtype)
+    root = jnp.asarray(np.sqrt(rules.weights[rule, : len(w)]), u.dtype)
+    u, a, c = (z[..., None] for z in (u, a, c))
+    cos, sin = jnp.cos(w * u), jnp.sin(w * u)
+    return jnp.concatenate([root * (a * cos - w * c * sin), root * (a * sin + w * c * cos)], axis=-1)
 
 
 @functools.partial(jax.jit, static_argnames=("kernel", "rule"))
 def matrix(data: Projected, kernel: Kernel, rule: int) -> Float[Array, "n n"]:
     """The Stein kernel between all samples, summed over slices: a product of features. Cost: O(N^2 M J)."""
-    assert kernel.spectrum is not None
-    rules = quadrature(kernel.spectrum, data.u.dtype.name, PERIODS)
-    w = jnp.asarray(rules.spacing[rule] * np.arange(rules.length[rule]), data.u.dtype)
-    root = jnp.asarray(np.sqrt(rules.weights[rule, : len(w)]), data.u.dtype)
+    rows = Projected(centred(data.u), data.a, jnp.broadcast_to(data.c, data.u.shape))
+    return gram_over_rows(lambda row: features(row.u, row.a, row.c, kernel, rule), rows)
 
-    def features(row: Projected) -> Float[Array, "n two_j"]:
-        u, a, c = (z[:, None] for z in row)
-        cos, sin = jnp.cos(w * u), jnp.sin(w * u)
-        return jnp.concatenate([root * (a * cos - w * c * sin), root * (a * sin + w * c * cos)], axis=1)
 
-    centre = (data.u.max(1, keepdims=True) + data.u.min(1, keepdims=True)) / 2
-    rows = Projected(data.u - centre, data.a, jnp.broadcast_to(data.c, data.u.shape))
-    return gram_over_rows(features, rows)
+def centred(u: Float[Array, "m n"]) -> Float[Array, "m n"]:
+    """Every row around the middle of its range: the smaller the angles, the smaller their rounding."""
+    return u - (u.max(1, keepdims=True) + u.min(1, keepdims=True)) / 2
 
 
 def _attributes(u: Array, kernel: Kernel) -> dict[str, Any]:

@@ -7,51 +7,45 @@ discrepancy.
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float
 
-from slicestein import _checks, baselines, dependence, null
+from slicestein import _checks, dependence, null
 from slicestein._checks import ScoreLike
 from slicestein.components import Component, Covariance, Shift, Slicewise
-from slicestein.discrepancy import prepare
-from slicestein.fit_slices import Init, fit_slices, slice_weights
+from slicestein.discrepancy import check_kernel, prepare
+from slicestein.fit_slices import Init, Samples, fit_slices, inverse_noise
 from slicestein.kernels import RBF, Kernel
+from slicestein.outcomes import KINDS, outcomes
 from slicestein.result import GofResult
 from slicestein.slices import Slices
-from slicestein.whitening import whiten
+from slicestein.stein import Projected
+from slicestein.whitening import Whitening, whiten
 
 Bootstrap = Literal["auto", "wild", "multinomial", "dependent", "eigenvalues"]
 SLICED = ("maxsksd-g", "maxsksd-rg")
 
-BASELINES: dict[str, Callable[..., null.Outcome]] = {
-    "ksd": baselines.ksd_test,
-    "linear-ksd": baselines.linear_ksd_test,
-    "fssd-rand": baselines.fssd_rand_test,
-    "fssd-opt": baselines.fssd_opt_test,
-    "rfsd-l1imq": baselines.rfsd_l1imq_test,
-    "rfsd-l2sech": baselines.rfsd_l2sech_test,
-    "rff-gaussian": baselines.rff_gaussian_test,
-    "rff-cauchy": baselines.rff_cauchy_test,
-    "mmd": baselines.mmd_test,
+# Functions of `baselines`, which is imported when one of them is asked for.
+BASELINES = {
+    "ksd": "ksd_test",
+    "linear-ksd": "linear_ksd_test",
+    "fssd-rand": "fssd_rand_test",
+    "fssd-opt": "fssd_opt_test",
+    "rfsd-l1imq": "rfsd_l1imq_test",
+    "rfsd-l2sech": "rfsd_l2sech_test",
+    "rff-gaussian": "rff_gaussian_test",
+    "rff-cauchy": "rff_cauchy_test",
+    "mmd": "mmd_test",
 }
-# Names of the bootstraps in `null`.
-KINDS: dict[str, Any] = {
-    "wild": "rademacher",
-    "multinomial": "multinomial",
-    "dependent": "dependent",
-    "eigenvalues": "normal",
-}
-
-# Up to here the (N, N) matrix of the Stein kernel is built (128 MB); beyond, draws are linear in N.
-MATRIX_SAMPLES = 4096
 
 
 def gof_test(
@@ -122,7 +116,8 @@ def gof_test(
     Validity: for any choice made on the training part, the p-value is asymptotically uniform if the samples are
     from the model (and independent, or from chains that mix within their length).
 
-    Cost: O(N^2 (M J + B)) up to 4096 tested samples, O(N (M J + D^2) B) beyond, J about 20.
+    Cost: O(N^2 (M J + B)) up to 4096 tested samples, O(N (M J + D^2) B) beyond, J about 20, as matrix products.
+    Every stage is one compiled program; the first call with new shapes waits for their compilation.
 
     Examples
     --------
@@ -145,11 +140,10 @@ def gof_test(
     _check_options(method, alpha, num_bootstrap, train_fraction, bootstrap, names, x.shape[1])
     if bootstrap != "dependent":
         _warn_of_dependence(x)
-    split_key, fit_key, null_key = jax.random.split(_checks.as_key(key), 3)
+    split_key, fit_key, null_key = _three(_checks.as_key(key))
     fitted = method == "fssd-opt" or (method in SLICED and slices is None)
     if train is None:
-        rows, test = _split(split_key, x.shape[0], train_fraction if fitted else 0.0, chains, dependent)
-        x_train, s_train, x, s = x[rows], s[rows], x[test], s[test]
+        (x_train, s_train), (x, s) = _split(split_key, x, s, train_fraction if fitted else 0.0, chains, dependent)
     else:
         x_train, s_train = (z.astype(x.dtype) for z in _checks.samples_and_score(*train))
     common: dict[str, Any] = {
@@ -172,8 +166,7 @@ def gof_test(
         parts["slices"] = _slicewise(x, s, slices, kernel)
     else:
         if standardize:
-            coordinates = whiten(x_train, s_train)
-            (x_train, s_train), (x, s) = coordinates(x_train, s_train), coordinates(x, s)
+            coordinates, (x_train, s_train), (x, s) = _whitened((x_train, s_train), (x, s))
         fit = fit_slices(
             x_train,
             s_train,
@@ -188,13 +181,15 @@ def gof_test(
         parts["fitted slices"] = _slicewise(x, s, fit.slices, kernel, (x_train, s_train))
         if method == "maxsksd-rg" and omnibus:
             parts["coordinates"] = _slicewise(x, s, Slices.basis(x.shape[1]), kernel, (x_train, s_train))
-            parts |= {"shift": Shift(s), "covariance": Covariance(x - x_train.mean(0), s)}
-    outcomes = _outcomes(list(parts.values()), bootstrap, null_key, num_bootstrap, chains, x)
-    outcome, values = null.largest(outcomes) if len(outcomes) > 1 else (outcomes[0], jnp.zeros(1))
-    share = np.asarray(list(parts.values())[int(values.argmax())].by_coordinate())
-    r, g, per_slice = _tested_slices(*(part for part in parts.values() if isinstance(part, Slicewise)))
+            parts |= {"shift": Shift(s), "covariance": Covariance(_around_mean(x, x_train), s)}
+    found = outcomes(list(parts.values()), bootstrap, null_key, num_bootstrap, chains, x)
+    outcome, values = null.largest(found) if len(found) > 1 else (found[0], np.zeros(1))
+    shares, slice_values = _reasons(list(parts.values()))
+    share = np.asarray(shares[int(np.argmax(values))])
+    sliced = [part.slices for part in parts.values() if isinstance(part, Slicewise)]
+    r, g, per_slice = _tested_slices(sliced, slice_values)
     if coordinates is not None:
-        r, g = r @ coordinates.inverse.T, g @ coordinates.forward
+        r, g = r @ np.asarray(coordinates.inverse).T, g @ np.asarray(coordinates.forward)
     return GofResult(
         *_plain(outcome),
         **common,
@@ -205,15 +200,21 @@ def gof_test(
     )
 
 
-def _tested_slices(fitted: Slicewise, coordinates: Slicewise | None = None) -> tuple[Array, Array, np.ndarray]:
-    """Directions and values of all slices; a coordinate that was also fitted is not listed again."""
-    r, g, values = fitted.slices.r, fitted.slices.g, np.asarray(fitted.per_slice())
-    if coordinates is None:
-        return r, g, values
-    new = ~np.asarray((jnp.minimum(jnp.abs(r), jnp.abs(g)) > 0.9999).any(0))
-    axes = coordinates.slices
-    r, g = jnp.concatenate([r, axes.r[new]]), jnp.concatenate([g, axes.g[new]])
-    return r, g, np.concatenate([values, np.asarray(coordinates.per_slice())[new]])
+def _tested_slices(slices: list[Slices], values: list[Array]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Directions and values of the fitted slices, then of the coordinates that are not among them."""
+    r, g, value = np.asarray(slices[0].r), np.asarray(slices[0].g), np.asarray(values[0])
+    if len(slices) == 1:
+        return r, g, value
+    new = ~(np.minimum(np.abs(r), np.abs(g)) > 0.9999).any(0)
+    more = (np.asarray(z)[new] for z in (slices[1].r, slices[1].g, values[1]))
+    r, g, value = (np.concatenate(pair) for pair in zip((r, g, value), more, strict=True))
+    return r, g, value
+
+
+@eqx.filter_jit
+def _reasons(parts: list[Component]) -> tuple[list[Array], list[Array]]:
+    """What every coordinate adds to each part, and what every slice adds to the parts that have slices."""
+    return [part.by_coordinate() for part in parts], [p.per_slice() for p in parts if isinstance(p, Slicewise)]
 
 
 def _plain(outcome: null.Outcome) -> tuple[float, float, np.ndarray]:
@@ -247,8 +248,15 @@ def _flatten_chains(x: Any, score: ScoreLike) -> tuple[Any, Any]:
     return flat, jnp.reshape(jnp.asarray(score), flat.shape)
 
 
-def _split(key: Array, count: int, fraction: float, chains: int, dependent: bool) -> tuple[Array, Array]:
-    """Rows to train on and rows to test: at random, or the first part of every chain."""
+@jax.jit
+def _three(key: Array) -> tuple[Array, Array, Array]:
+    return tuple(jax.random.split(key, 3))
+
+
+@functools.partial(jax.jit, static_argnames=("fraction", "chains", "dependent"))
+def _split(key: Array, x: Array, s: Array, fraction: float, chains: int, dependent: bool) -> tuple[Samples, Samples]:
+    """Samples to train on and samples to test: at random, or the first part of every chain."""
+    count = x.shape[0]
     rows = jnp.arange(count).reshape(chains, -1)
     if fraction and not dependent:
         rows = jax.random.permutation(key, rows, axis=1)
@@ -256,11 +264,22 @@ def _split(key: Array, count: int, fraction: float, chains: int, dependent: bool
     if fraction and min(cut * chains, (rows.shape[1] - cut) * chains) < 5:
         raise ValueError(f"x holds too few samples to split: {count} with train_fraction = {fraction}")
     train, test = rows[:, :cut].ravel(), rows[:, cut:].ravel()
-    return train, test
+    return (x[train], s[train]), (x[test], s[test])
+
+
+@jax.jit
+def _whitened(train: Samples, test: Samples) -> tuple[Whitening, Samples, Samples]:
+    coordinates = whiten(*train)
+    return coordinates, coordinates(*train), coordinates(*test)
+
+
+@jax.jit
+def _around_mean(x: Float[Array, "n d"], other: Float[Array, "k d"]) -> Float[Array, "n d"]:
+    return x - other.mean(0)
 
 
 def _warn_of_dependence(x: Float[Array, "n d"]) -> None:
-    times = np.asarray(dependence.autocorrelation_times(dependence.with_squares(x)))
+    times = np.asarray(dependence.times_with_squares(x))
     if times.mean() > 2 or times.max() > 10:
         warnings.warn(
             f"the samples look serially correlated (autocorrelation time up to {times.max():.0f}): the test will "
@@ -302,50 +321,28 @@ def _baseline_outcome(
         if not callable(score):
             raise ValueError(f"{method} evaluates the score at model_samples: pass score as a function")
         options = {"model_samples": (draws, jnp.asarray(score(draws), x.dtype))}
-    return BASELINES[method](x, s, key=key, num_draws=num_draws, **options)
+    test = getattr(import_module("slicestein.baselines"), BASELINES[method])
+    return test(x, s, key=key, num_draws=num_draws, **options)
 
 
-def _slicewise(
-    x: Array, s: Array, slices: Slices, kernel: Kernel, train: tuple[Array, Array] | None = None
-) -> Slicewise:
+def _slicewise(x: Array, s: Array, slices: Slices, kernel: Kernel, train: Samples | None = None) -> Slicewise:
     """Slices with weights from the training samples, or all alike."""
-    weights = jnp.ones(slices.num, x.dtype) if train is None else slice_weights(slices, *train, kernel)
+    check_kernel(kernel, slices.num)
+    _checks.slices_fit(slices, score_dim=x.shape[1], input_dim=x.shape[1])
+    data, weights, *widths = _project(x, s, slices, kernel, train)
+    for found in widths:
+        _checks.spread(found)
+    return Slicewise(data, weights, slices, kernel)
+
+
+@jax.jit
+def _project(
+    x: Array, s: Array, slices: Slices, kernel: Kernel, train: Samples | None
+) -> tuple[Projected, Array, Array, Array]:
+    """Projections, weights of the slices, and the bandwidths on both kinds of samples."""
     problem = prepare(x, s, slices, kernel, None)
-    return Slicewise(problem.project(*problem.per_slice()), weights, slices, kernel)
-
-
-def _outcomes(
-    parts: list[Component], bootstrap: str, key: Array, num_draws: int, chains: int, x: Array
-) -> list[null.Outcome]:
-    """The statistic and null of every part, all with the same bootstrap weights."""
-    options: dict[str, Any] = {"num_draws": num_draws, "num_chains": chains}
-    if bootstrap == "dependent":
-        options["flip_probability"] = dependence.flip_probability(x, chains)
-    if x.shape[0] > MATRIX_SAMPLES and all(part.is_linear for part in parts):
-        return _linear_outcomes(parts, key, KINDS[bootstrap], **options)
-    if bootstrap == "eigenvalues" and len(parts) == 1:
-        return [null.eigenvalue_test(parts[0].matrix(), key, num_draws)]
-    return null.bootstrap_tests([part.matrix() for part in parts], key=key, kind=KINDS[bootstrap], **options)
-
-
-@eqx.filter_jit
-def _linear_outcomes(
-    parts: list[Component], key: Array, kind: Any, *, num_draws: int, num_chains: int, flip_probability: Any = None
-) -> list[null.Outcome]:
-    """Outcomes without matrices: one quadratic form per draw."""
-    diagonals = jnp.stack([part.diagonal() for part in parts])
-    count = diagonals.shape[1]
-    hollow = null.FORMS[kind] == "u"
-
-    def forms(w: Array) -> Float[Array, " k"]:
-        values = jnp.stack([part.quadratic_form(w) for part in parts])
-        return values - diagonals @ w**2 if hollow else values
-
-    def draw(key: Array) -> Float[Array, " k"]:
-        options = {"num_chains": num_chains, "flip_probability": flip_probability, "dtype": diagonals.dtype}
-        return forms(null.bootstrap_weights(kind, key, 1, count, **options)[0])
-
-    draws = lax.map(draw, jax.random.split(key, num_draws))
-    pairs = count * (count - 1.0) if hollow else float(count) ** 2
-    statistics = forms(jnp.ones(count, diagonals.dtype)) / pairs
-    return [null.Outcome(t, d, null.pvalue(t, d)) for t, d in zip(statistics, draws.T, strict=True)]
+    data = problem.project(*problem.per_slice())
+    if train is None:
+        return data, jnp.ones(slices.num, x.dtype), problem.widths, problem.widths
+    other = prepare(*train, slices, kernel, None)
+    return data, inverse_noise(other, kernel), problem.widths, other.widths

@@ -233,6 +233,7 @@ def bootstrap_tests(
     return [Outcome(statistic, draws, pvalue(statistic, draws)) for statistic, draws in pairs]
 
 
+@jax.jit
 def largest(outcomes: Sequence[Outcome]) -> tuple[Outcome, Float[Array, " k"]]:
     """The largest of several statistics, each in standard deviations of its null, and all of them.
 

@@ -24,7 +24,8 @@ def score_from(
 
     Returns
     -------
-    Function from samples (N, D) to their scores (N, D), usable under ``jit`` and ``grad``.
+    Callable
+        Function from samples (N, D) to their scores (N, D), usable under ``jit`` and ``grad``.
 
     Examples
     --------

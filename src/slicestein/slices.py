@@ -10,7 +10,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from slicestein import _checks
@@ -55,7 +55,7 @@ class Slices(eqx.Module):
     @classmethod
     def basis(cls, dim: int) -> Slices:
         """r = g = the coordinate axes: one slice per coordinate."""
-        return cls(jnp.eye(dim), jnp.eye(dim))
+        return cls(np.eye(dim), np.eye(dim))
 
     @classmethod
     def random(cls, key: Any, num: int, dim: int) -> Slices:

@@ -81,7 +81,8 @@ def ssd(x: Any, score: ScoreLike, slices: Slices, *, num_basis: int = 10) -> SSD
 
     Returns
     -------
-    `SSD` with the values and the optimal test functions.
+    SSD
+        The values and the optimal test functions.
 
     Examples
     --------

@@ -46,6 +46,9 @@ def folder(tmp_path, monkeypatch):
     np.save("chains.npy", X.reshape(4, 100, 3))
     (tmp_path / "words.csv").write_text("a,b\n1,x\n")
     (tmp_path / "taken").write_text("a file")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "occupied" / "report.html").mkdir(parents=True)
     return tmp_path
 
 
@@ -117,27 +120,6 @@ def test_quality_ranks(folder, capsys):
     assert "behind the best" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_reproduce_runs_an_experiment(tmp_path, monkeypatch, capfd):
-    """A checkout in small: the runner and one experiment of its own."""
-    root = Path(__file__).parents[2]
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "__init__.py").touch()
-    (tmp_path / "experiments" / "runner.py").write_text((root / "experiments" / "runner.py").read_text())
-    (tmp_path / "experiments" / "tiny.py").write_text(
-        "from experiments import runner\n\ndef cells(preset):\n    return []\n\n"
-        "if __name__ == '__main__':\n    print('ran', runner.preset('tiny'))\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    assert main(["reproduce", "tiny", "--preset", "smoke"]) == 0
-    assert "ran smoke" in capfd.readouterr().out
-    assert main(["reproduce", "tiny", "--preset", "never"]) == 2
-    out, err = capfd.readouterr()
-    assert "ran" not in out
-    assert "invalid choice: 'never'" in err
-    assert err.count("\n") == 1
-
-
 def test_help_is_not_an_error(capsys):
     assert main(["--help"]) == 0
     assert "quality" in capsys.readouterr().out
@@ -201,33 +183,44 @@ CASES = (
         (["quality", "x.npy", "short.npy", *GOOD], "short.npy: holds 4 samples: at least 100"),
     ]
     + [
-        (["demo", "--out", "taken"], "taken cannot be a folder"),
-        (["demo", "--out", "taken/deeper"], "taken/deeper cannot be a folder"),
-        (["demo", "--out"], "Option '--out' requires an argument"),
-        (["demo", "--out", "taken", "--out", "taken"], "taken cannot be a folder"),
+        (["demo", "--out", "taken"], "'taken' cannot be a folder"),
+        (["demo", "--out", "taken/deeper"], "'taken/deeper' cannot be a folder"),
         (["demo", "--out", "taken/../taken"], "cannot be a folder"),
+        (["demo", "--out", ""], "'' cannot be a folder"),
+        (["demo", "--out= "], "' ' cannot be a folder"),
+        (["demo", "--out", "dangling"], "'dangling' cannot be a folder"),
+        (["demo", "--out", "dangling/deeper"], "cannot be a folder"),
+        (["demo", "--out", "loop"], "'loop' cannot be a folder"),
+        (["demo", "--out", "occupied"], "'occupied' cannot be a folder"),  # a folder is called report.html
         (["demo", "--out", "n" * 300], "File name too long"),
+        (["demo", "--out", "a\0b"], "null"),
         (["demo", "--out", "/dev/null"], "cannot be a folder"),
         (["demo", "--out", "/dev/null/deeper"], "cannot be a folder"),
+        (["demo", "--out", "/proc/nowhere"], "/proc/nowhere"),
+        (["demo", "--out"], "Option '--out' requires an argument"),
+        (["demo", "--ot", "folder"], "No such option: --ot"),
+        (["demo", "-o", "folder"], "No such option: -o"),
+        (["demo", "folder"], "unexpected extra argument"),
+        (["demo", "x.npy", "y.npy"], "extra argument"),
         (["demo", "--report", "out.html"], "No such option: --report"),
-        (["demo", "--target", "cli_model:score"], "No such option: --target"),
+        (["demo", *GOOD], "No such option: --target"),
         (["demo", "--json"], "No such option: --json"),
-        (["demo", "x.npy"], "unexpected extra argument"),
-        (["demo", "extra"], "unexpected extra argument"),
         (["demo", "--key", "3"], "No such option: --key"),
     ]
     + [
         (["reproduce"], "Missing argument"),
         (["reproduce", "gaussian_gof"], "run it in the folder of a checkout"),
         (["reproduce", ""], "run it in the folder of a checkout"),
-        (["reproduce", "experiments.gaussian_gof"], "run it in the folder of a checkout"),
         (["reproduce", "--preset", "smoke"], "Missing argument"),
+        (["reproduce", "gaussian_gof", "--preset"], "requires an argument"),
+        (["reproduce", "gaussian_gof", "--presets", "smoke"], "No such option: --presets"),
+        (["reproduce", "gaussian_gof", "-p", "smoke"], "No such option: -p"),
         (["reproduce", "gaussian_gof", "--key", "1"], "No such option: --key"),
+        (["reproduce", "gaussian_gof", "--out", "folder"], "No such option: --out"),
         (["reproduce", "gaussian_gof", "--json"], "No such option: --json"),
         (["reproduce", "gaussian_gof", "--resume"], "No such option: --resume"),
-        (["reproduce", "../x"], "run it in the folder of a checkout"),
-        (["reproduce", "gaussian_gof", "--preset"], "requires an argument"),
-        (["reproduce", "gaussian_gof", "extra"], "unexpected extra argument"),
+        (["reproduce", "gaussian_gof", "rbm_gof"], "unexpected extra argument"),
+        (["reproduce", "gaussian_gof", "smoke", "quick"], "extra argument"),
     ]
     + [([], "Missing command"), (["tset"], "No such command 'tset'"), (["--verbose"], "No such option: --verbose")]
 )
@@ -245,14 +238,64 @@ def test_bad_input_is_one_line_and_writes_nothing(folder, capsys, arguments, mes
     assert tree(folder) == before
 
 
-@pytest.mark.parametrize("name", ["gaussian", "", "runner", "__init__", "../setup", "gaussian_gof.py", "os", "results"])
-def test_an_unknown_experiment_is_told_the_known_ones(monkeypatch, capsys, name):
-    monkeypatch.chdir(Path(__file__).parents[2])
-    assert main(["reproduce", name]) == 2
-    err = capsys.readouterr().err
-    assert f"there is no experiment {name!r}: choose from " in err
-    assert "gaussian_gof, " in err
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout in small: the runner and one experiment of its own, among other files."""
+    folder = tmp_path / "experiments"
+    (folder / "results").mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    (folder / "runner.py").write_text((Path(__file__).parents[2] / "experiments" / "runner.py").read_text())
+    (folder / "tiny.py").write_text(TINY)
+    (folder / "summary.py").write_text("# no cells here\n")
+    (folder / "latin.py").write_bytes(b"# caf\xe9\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+TINY = """
+from experiments import runner
+
+def cells(preset):
+    return []
+
+if __name__ == "__main__":
+    print("ran", runner.preset("tiny"))
+"""
+NAMES = ("never", "", " ", "TINY", "tin", "tiny tiny", "tiny;ls", "tiny\n", "t*", "--")
+PATHS = ("tiny.py", "experiments.tiny", "experiments/tiny", "./tiny", "../tiny", "/tiny")
+OTHER_FILES = ("runner", "summary", "latin", "__init__", "results", "os")
+
+
+@pytest.mark.parametrize("name", [*NAMES, *PATHS, *OTHER_FILES])
+def test_an_unknown_experiment_is_told_the_known_ones(checkout, capfd, name):
+    before = tree(checkout)
+    assert main(["reproduce", "--", name]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert f"there is no experiment {name!r}: choose from tiny\n" in err
     assert err.count("\n") == 1
+    assert tree(checkout) == before
+
+
+@pytest.mark.slow
+def test_reproduce_runs_an_experiment(checkout, capfd):
+    assert main(["reproduce", "tiny", "--preset", "smoke"]) == 0
+    assert "ran smoke" in capfd.readouterr().out
+    for preset in ("never", "", "Smoke"):
+        assert main(["reproduce", "tiny", "--preset", preset]) == 2
+        out, err = capfd.readouterr()
+        assert "ran" not in out
+        assert f"invalid choice: {preset!r}" in err
+        assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("runner", ["missing", "a folder"])
+def test_half_a_checkout_is_none(checkout, capsys, runner):
+    (checkout / "experiments" / "runner.py").unlink()
+    if runner == "a folder":
+        (checkout / "experiments" / "runner.py").mkdir()
+    assert main(["reproduce", "tiny"]) == 2
+    assert "run it in the folder of a checkout" in capsys.readouterr().err
 
 
 def test_a_report_is_not_written_when_the_test_fails(folder, capsys):

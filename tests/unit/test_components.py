@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import slicestein as ss
-from slicestein import exact
+from slicestein import _tiles, exact
 from slicestein.components import Covariance, Shift, Slicewise
 from slicestein.discrepancy import prepare
 
@@ -37,6 +37,14 @@ def test_the_quadratic_form_is_that_of_the_matrix(name):
     h, w = part.matrix(), jnp.asarray(RNG.standard_normal(N))
     np.testing.assert_allclose(part.quadratic_form(w), w @ h @ w, rtol=1e-7)
     np.testing.assert_allclose(part.diagonal(), jnp.diag(h), rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["rbf", "shift", "covariance"])
+def test_blocks_of_features_change_nothing(name, monkeypatch):
+    part, w = COMPONENTS[name], jnp.asarray(RNG.standard_normal(N))
+    whole = part.quadratic_form(w)
+    monkeypatch.setattr(_tiles, "FEATURE_ELEMENTS", 7 * part.num_features)  # 60 samples in blocks of 7
+    np.testing.assert_allclose(part.quadratic_form(w), whole, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["rbf", "imq", "far outlier"])

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import slicestein as ss
-from slicestein import gof
+from slicestein import gof, outcomes
 
 RNG = np.random.default_rng(0)
 GOOD = RNG.standard_normal((400, 10))
@@ -48,7 +48,7 @@ def test_the_linear_null_is_that_of_the_matrix(bootstrap, monkeypatch):
     slices = ss.Slices.basis(10)
     run = lambda: ss.gof_test(x, -x, key=0, slices=slices, bootstrap=bootstrap, num_bootstrap=4000)
     matrix = run()
-    monkeypatch.setattr(gof, "MATRIX_SAMPLES", 0)
+    monkeypatch.setattr(outcomes, "MATRIX_SAMPLES", 0)
     linear = run()
     np.testing.assert_allclose(linear.statistic, matrix.statistic, rtol=1e-8)
     levels = [0.1, 0.5, 0.9]
@@ -88,8 +88,8 @@ def test_many_samples_in_single_precision():
 
 def test_a_kernel_without_a_spectrum_builds_its_matrix(monkeypatch):
     """All pairs for every bootstrap draw would take forever."""
-    monkeypatch.setattr(gof, "MATRIX_SAMPLES", 100)
-    monkeypatch.setattr(gof, "_linear_outcomes", None)
+    monkeypatch.setattr(outcomes, "MATRIX_SAMPLES", 100)
+    monkeypatch.setattr(outcomes, "_linear_outcomes", None)
     assert ss.gof_test(BAD, -BAD, key=0, kernel=ss.IMQ()).reject
 
 
@@ -151,11 +151,23 @@ def test_chains_are_split_in_time_and_correlation_is_noticed():
         chain[:, t] = 0.95 * chain[:, t - 1] + np.sqrt(1 - 0.95**2) * rng.standard_normal((2, 3))
     result = ss.gof_test(chain, -chain, key=0)
     assert (result.bootstrap, result.num_train, result.num_test) == ("dependent", 400, 1600)
-    train, test = gof._split(jax.random.key(0), 2000, 0.2, 2, True)
+    rows = np.arange(2000)
+    (train, _), (test, _) = gof._split(jax.random.key(0), rows, rows, 0.2, 2, True)
     np.testing.assert_array_equal(train, np.r_[0:200, 1000:1200])
     np.testing.assert_array_equal(test, np.r_[200:1000, 1200:2000])
     with pytest.warns(UserWarning, match="serially correlated"):
         ss.gof_test(chain[0], -chain[0], key=0)
+
+
+def test_a_first_call_compiles_few_programs():
+    """Each costs some 50 ms, and a user waits for all of them: stages are compiled as a whole."""
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda name, _, **__: compiled.append(name) if name.endswith("backend_compile_duration") else None
+    )
+    x = RNG.standard_normal((487, 6))  # a size that no other test has
+    ss.gof_test(x, -x, key=0)
+    assert 5 < len(compiled) < 45
 
 
 def test_faults_are_named():

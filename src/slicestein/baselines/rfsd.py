@@ -155,7 +155,8 @@ def rfsd_l1imq_test(
 
     Returns
     -------
-    Outcome in logarithms: ``statistic`` is log N R^2.
+    Outcome
+        In logarithms: ``statistic`` is log N R^2.
 
     Notes
     -----

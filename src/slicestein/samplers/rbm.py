@@ -1,13 +1,16 @@
 r"""Gauss-Bernoulli restricted Boltzmann machine: an intractable density with an easy score and Gibbs sampler.
 
-With visible :math:`x \in \mathbb R^D` and hidden :math:`h \in \{-1, 1\}^H`,
+With visible $x \in \mathbb R^D$ and hidden $h \in \{-1, 1\}^H$,
 
-.. math::
-    p(x, h) &\propto \exp( \tfrac12 x^\top B h + b^\top x + c^\top h - \tfrac12 |x|^2 ), \\
-    \log p(x) &= b^\top x - \tfrac12 |x|^2 + \sum_j \log 2 \cosh y_j + \text{const}, \quad y = \tfrac12 B^\top x + c, \\
-    \nabla \log p(x) &= b - x + \tfrac12 B \tanh y .
+$$
+\begin{aligned}
+p(x, h) &\propto \exp( \tfrac12 x^\top B h + b^\top x + c^\top h - \tfrac12 |x|^2 ), \\
+\log p(x) &= b^\top x - \tfrac12 |x|^2 + \sum_j \log 2 \cosh y_j + \text{const}, \quad y = \tfrac12 B^\top x + c, \\
+\nabla \log p(x) &= b - x + \tfrac12 B \tanh y .
+\end{aligned}
+$$
 
-The model of the goodness-of-fit experiment of Fig. "RBM_All". It is also a mixture of :math:`2^H` Gaussians of unit
+The model of the goodness-of-fit experiment of Fig. "RBM_All". It is also a mixture of $2^H$ Gaussians of unit
 covariance, which makes it exact for small H.
 """
 
@@ -122,7 +125,8 @@ class GaussBernoulliRBM(eqx.Module):
 
         Returns
         -------
-        Samples, (N, D). Cost: O(num_steps N D H).
+        Array
+            Samples, (N, D). Cost: O(num_steps N D H).
         """
         start_key, chain_key = jax.random.split(_checks.as_key(key))
         if num_steps < 0:
@@ -139,7 +143,9 @@ class GaussBernoulliRBM(eqx.Module):
     def log_normalizer(self) -> Float[Array, ""]:
         r"""Log of the integral of the unnormalised density, by enumeration of the hidden states.
 
-        .. math:: \tfrac D2 \log 2 \pi + \log \sum_h \exp( c^\top h + \tfrac12 |b + \tfrac12 B h|^2 )
+        $$
+        \tfrac D2 \log 2 \pi + \log \sum_h \exp( c^\top h + \tfrac12 |b + \tfrac12 B h|^2 )
+        $$
 
         Cost: O(2^H D); for H up to 16.
         """

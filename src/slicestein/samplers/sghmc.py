@@ -1,14 +1,17 @@
 r"""Stochastic-gradient Hamiltonian Monte Carlo with friction (Chen, Fox and Guestrin 2014).
 
-Positions x and velocities v, step :math:`\epsilon`, friction C, unit mass. Each step moves the position first,
+Positions x and velocities v, step $\epsilon$, friction C, unit mass. Each step moves the position first,
 then the velocity, at the new position:
 
-.. math::
-    x &\leftarrow x + \epsilon v, \\
-    v &\leftarrow v + \epsilon \nabla \log p(x) - \epsilon C v + \sqrt{2 \epsilon C - \epsilon^2 V} \, \eta,
-    \quad \eta \sim N(0, I),
+$$
+\begin{aligned}
+x &\leftarrow x + \epsilon v, \\
+v &\leftarrow v + \epsilon \nabla \log p(x) - \epsilon C v + \sqrt{2 \epsilon C - \epsilon^2 V} \, \eta,
+\quad \eta \sim N(0, I),
+\end{aligned}
+$$
 
-where V is the variance of the noise that a minibatch leaves in :math:`\nabla \log p`. There is no
+where V is the variance of the noise that a minibatch leaves in $\nabla \log p$. There is no
 acceptance step, so a bias stays that grows with the step (and friction) and is what the experiment of Appendix
 "Sampler Convergence" selects the step size by.
 """
@@ -40,13 +43,13 @@ class SGHMC(eqx.Module):
     Parameters
     ----------
     score_fn
-        :math:`\nabla \log p`, or an unbiased estimate of it, of a batch: (N, D) -> (N, D).
+        $\nabla \log p$, or an unbiased estimate of it, of a batch: (N, D) -> (N, D).
     step_size
-        :math:`\epsilon > 0`.
+        $\epsilon > 0$.
     friction
         C > 0. The paper does not state its value; 1 is usual.
     gradient_variance
-        V >= 0, at most :math:`2 C / \epsilon`; 0 for exact scores.
+        V >= 0, at most $2 C / \epsilon$; 0 for exact scores.
 
     Examples
     --------
@@ -117,7 +120,8 @@ class SGHMC(eqx.Module):
 
         Returns
         -------
-        Positions, (K, N, D). Cost: burn_in + K thin calls of ``score_fn``; memory O(K N D).
+        Array
+            Positions, (K, N, D). Cost: burn_in + K thin calls of ``score_fn``; memory O(K N D).
         """
         for name, value, least in (("num_draws", num_draws, 1), ("burn_in", burn_in, 0), ("thin", thin, 1)):
             if value < least:

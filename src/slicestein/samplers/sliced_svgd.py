@@ -76,8 +76,9 @@ def sliced_svgd(
 
     Returns
     -------
-    Algorithm: ``init(particles)``, ``step(state, *arguments)``; `run` loops. Cost of a step: O(N D^2), and as
-    much again for every step of ascent.
+    Algorithm
+        With ``init(particles)``, ``step(state, *arguments)``; `run` loops. Cost of a step: O(N D^2), and as
+        much again for every step of ascent.
 
     Examples
     --------

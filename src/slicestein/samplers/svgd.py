@@ -52,7 +52,8 @@ def svgd(
 
     Returns
     -------
-    Algorithm: ``init(particles)``, ``step(state, *arguments)``; `run` loops. Cost of a step: O(N^2 D).
+    Algorithm
+        With ``init(particles)``, ``step(state, *arguments)``; `run` loops. Cost of a step: O(N^2 D).
     """
     _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
 
