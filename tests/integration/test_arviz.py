@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 import slicestein as ss
+from slicestein.files import read_samples
 
 xarray = pytest.importorskip("xarray")
 RNG = np.random.default_rng(0)
@@ -21,13 +22,12 @@ def dataset(**variables):
     return xarray.Dataset({name: (dims[: np.ndim(v)], v) for name, v in variables.items()})
 
 
-def inference_data(**variables):
+def of_arviz(**variables):
+    """What the installed ArviZ makes: InferenceData below 1.0, a DataTree from 1.0 on."""
     arviz = pytest.importorskip("arviz")
-    return (
-        arviz.from_dict(posterior=variables)
-        if hasattr(arviz, "InferenceData")
-        else arviz.from_dict({"posterior": variables})
-    )
+    if arviz.__version__ < "1":
+        return arviz.from_dict(posterior=variables)
+    return arviz.from_dict({"posterior": variables})
 
 
 def data_tree(**variables):
@@ -38,12 +38,25 @@ def log_density(draw):
     return -0.5 * draw["mu"] ** 2 - 0.5 * jnp.sum(draw["beta"] ** 2) / 9
 
 
-@pytest.mark.parametrize("make", [inference_data, data_tree])
+@pytest.mark.parametrize("make", [of_arviz, data_tree])
 def test_draws_keep_their_chains_and_names(make):
     draws = ss.adapters.from_arviz(make(mu=MU, beta=BETA), log_density=log_density)
     assert draws.names == ("mu", "beta[0]", "beta[1]")
     np.testing.assert_array_equal(draws.x, np.concatenate([MU[..., None], BETA], axis=2))
     np.testing.assert_allclose(draws.score, np.concatenate([-MU[..., None], -BETA / 9], axis=2), rtol=1e-12)
+
+
+def test_the_file_of_the_installed_arviz_is_read(tmp_path):
+    of_arviz(mu=MU, beta=BETA).to_netcdf(str(tmp_path / "draws.nc"))
+    x, names = read_samples(tmp_path / "draws.nc")
+    assert names == ("mu", "beta[0]", "beta[1]")
+    np.testing.assert_array_equal(x, np.concatenate([MU[..., None], BETA], axis=2))
+
+
+def test_the_kind_is_that_of_the_version():
+    arviz = pytest.importorskip("arviz")
+    kind = type(of_arviz(mu=MU)).__name__
+    assert kind == ("InferenceData" if arviz.__version__ < "1" else "DataTree")
 
 
 def test_a_wrong_variable_is_named():
