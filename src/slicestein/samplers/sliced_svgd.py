@@ -90,8 +90,9 @@ def sliced_svgd(
     Notes
     -----
     Differs from the paper, where all directions climb the discrepancy of all particles and are followed at once: with
-    few particles for the dimension they then chase noise, and good particles never come to rest. Here directions climb
-    on half of the particles, in units of the noise, and one takes the place of its axis where the other half confirms it.
+    few particles for the dimension they then chase noise, and good particles never come to rest. Here directions
+    climb on half of the particles, in units of the noise, and one takes the place of its axis where the other half
+    confirms it.
 
     Examples
     --------

@@ -182,12 +182,36 @@ def test_directions_are_refreshed_by_age_or_by_displacement():
         state = method.init(start)
         for _ in range(3):
             state, _ = method.step(state)
-        return not np.allclose(state.directions.g, np.eye(3))
+        return not np.allclose(state.directions.climbing, np.eye(3))
 
     assert not turned(refresh_every=10, refresh_displacement=10.0)
     assert turned(refresh_every=3, refresh_displacement=10.0)
     assert turned(refresh_every=10, refresh_displacement=1e-4)
     assert not turned(refresh_every=1, slice_steps=0)
+
+
+def test_directions_are_followed_where_they_find_more_than_noise():
+    """Draws of the target: the axes stay. A correlation that no axis shows: the lines turn."""
+    x = normal(200, 10)
+    hidden = x.at[:, 1].set(0.95 * x[:, 0] + np.sqrt(1 - 0.95**2) * x[:, 1])  # the target has none
+
+    def turned(start):
+        method = ss.sliced_svgd(lambda x: -x, optax.sgd(1e-6), refresh_every=1, slice_optimizer=optax.adam(0.05))
+        state = method.init(start)
+        for _ in range(30):
+            state, _ = method.step(state)
+        return np.abs(state.directions.g - np.eye(10)).max(1) > 0.1
+
+    assert turned(x).sum() <= 2
+    assert turned(hidden)[:2].all()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_few_particles_keep_the_axes(count):
+    method = ss.sliced_svgd(lambda x: -x, optax.sgd(0.1), refresh_every=1)
+    state, _ = method.step(method.init(normal(count, 2)))
+    assert np.isfinite(state.particles).all()
+    np.testing.assert_array_equal(state.directions.g, np.eye(2))
 
 
 def test_a_run_stops_when_told():
