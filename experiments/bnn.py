@@ -232,7 +232,6 @@ def main() -> None:
     preset = runner.preset(__doc__.splitlines()[0], ("smoke", "tune", "quick", "paper"))
     rows = runner.run(f"bnn-{preset}", cells(preset), work)
     if preset in ("quick", "paper"):
-        (runner.RESULTS / f"bnn-{preset}.md").write_text(table(rows) + "\n")
         print(table(rows))
 
 

@@ -123,8 +123,6 @@ def main() -> None:
     preset = runner.preset(__doc__.splitlines()[0])
     rows = runner.run(f"svgd_targets-{preset}", cells(preset), work)
     print(table(rows))
-    if preset != "smoke":
-        (runner.RESULTS / f"svgd_targets-{preset}.md").write_text(table(rows) + "\n")
 
 
 if __name__ == "__main__":

@@ -69,13 +69,13 @@ def figure(rows: list[dict], path) -> None:
         for method, colour in zip(METHODS, colours, strict=True):
             for n, style in ((50, ":"), (100, "--"), (200, "-")):
                 points = sorted((r["d"], r[what]) for r in rows if (r["method"], r["particles"]) == (method, n))
-                label = f"{method}, N={n}" if n == 200 else None
+                label = method if n == 50 else None
                 if points:
                     ax.plot(*zip(*points, strict=True), style, color=colour, marker="o", markersize=3, label=label)
         ax.set(xlabel="D", title={"parf": "repulsive force (PARF)"}.get(what, f"average {what}"))
     axes[0].axhline(1, color="black", linewidth=0.8)
     axes[2].set_yscale("log")
-    axes[1].legend(frameon=False, fontsize=8, title="dotted N=50, dashed N=100", title_fontsize=8)
+    axes[1].legend(frameon=False, fontsize=8, title="N = 50 dotted, 100 dashed, 200 solid", title_fontsize=8)
     fig.savefig(path, dpi=110)
 
 
