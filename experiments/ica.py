@@ -166,16 +166,20 @@ def figure(rows: list[dict], path) -> None:
     import matplotlib.pyplot as plt
 
     dims = sorted({r["d"] for r in rows})
-    fig, axes = plt.subplots(1, len(dims), figsize=(3.2 * len(dims), 3.4), layout="constrained", squeeze=False)
+    columns = min(4, len(dims))
+    shape = (-(-len(dims) // columns), columns)
+    fig, axes = plt.subplots(*shape, figsize=(3.2 * columns, 3 * shape[0]), layout="constrained", squeeze=False)
     colours = dict(zip(METHODS, ("#009E73", "#D55E00", "#0072B2", "#56B4E9"), strict=True))
-    for ax, d in zip(axes[0], dims, strict=True):
+    for ax in axes.flat[len(dims) :]:
+        ax.set_visible(False)
+    for ax, d in zip(axes.flat, dims, strict=False):
         for method in METHODS:
             mine = [r for r in rows if (r["d"], r["method"]) == (d, method)]
             if mine:
                 curve = -np.mean([r["curve"] for r in mine], axis=0)
                 ax.plot(mine[0]["every"] * np.arange(1, len(curve) + 1), curve, color=colours[method], label=method)
         ax.set(title=f"D = {d}", xlabel="step", yscale="log")
-    axes[0, 0].set_ylabel("log-likelihood below the true model's")
+    fig.supylabel("log-likelihood below the true model's", fontsize=10)
     axes[0, 0].legend(frameon=False, fontsize=8)
     fig.savefig(path, dpi=100)
 
