@@ -112,12 +112,12 @@ def training_steps():
         score,
         optimizer,
         dense,
-        init_critic=lambda dim, dtype: {"g": jnp.eye(dim, dtype=dtype)},
+        init_critic=lambda x: {"g": jnp.eye(x.shape[1], dtype=x.dtype)},
         critic_optimizer=optax.adam(3e-3),
         retract=rows_of_one,
     )
     for name, method in (("slicestein", ss.learning.maxsksd(score, optimizer)), ("dense", plain)):
-        state = method.init(jnp.eye(200), 200)
+        state = method.init(jnp.eye(200), x)
         yield {"what": "training step", "method": name, "n": 100, "d": 200} | timed(
             lambda method=method, state=state: method.step(state, x, jax.random.key(1))
         )

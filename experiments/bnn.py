@@ -206,8 +206,8 @@ def work(cell: dict) -> dict:
 def table(rows: list[dict]) -> str:
     """Means and standard errors, the paper's figures beside them."""
     lines = [
-        "| data | trials | RMSE SVGD | RMSE S-SVGD | LL SVGD | LL S-SVGD | paper: LL SVGD, S-SVGD | seconds |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| data | trials | RMSE SVGD | RMSE S-SVGD | paper | LL SVGD | LL S-SVGD | paper | seconds |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name in SETTINGS:
         found = {m: [r for r in rows if (r["data"], r["method"]) == (name, m)] for m in METHODS}
@@ -220,11 +220,12 @@ def table(rows: list[dict]) -> str:
             error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
             return f"{values.mean():.{digits}f} ± {error:.{digits}f}"
 
-        numbers = [show(m, what) for what in ("rmse", "log_likelihood") for m in METHODS]
+        rmse, likelihood = ([show(m, what) for m in METHODS] for what in ("rmse", "log_likelihood"))
+        paper = [f"{svgd:.{digits}f}, {sliced:.{digits}f}" for svgd, sliced in (PAPER[name][::2], PAPER[name][1::2])]
         seconds = " / ".join(f"{np.mean([r['seconds'] for r in found[m]]):.0f}" for m in METHODS)
-        paper = f"{PAPER[name][1]}, {PAPER[name][3]}"
         trials = min(len(v) for v in found.values())
-        lines.append(f"| {name} | {trials} | {' | '.join(numbers)} | {paper} | {seconds} |")
+        cells_of_row = [name, str(trials), *rmse, paper[0], *likelihood, paper[1], seconds]
+        lines.append(f"| {' | '.join(cells_of_row)} |")
     return "\n".join(lines)
 
 

@@ -129,7 +129,7 @@ def table(rows: list[dict]) -> str:
 
 
 def differences(rows: list[dict]) -> str:
-    """S-SVGD less the others on the same images: mean and standard error, and the ratio of step times at D = 32."""
+    """S-SVGD less the others on the same images: mean and standard error."""
     found = {(r["method"], r["dim"]): r for r in rows}
     lines = ["| S-SVGD less | " + " | ".join(f"D = {d}" for d in DIMS) + " |", "| --- |" + " --- |" * len(DIMS)]
     for other in METHODS[:2]:

@@ -48,6 +48,12 @@ def positive(**values: Any) -> None:
             raise ValueError(f"{name} must be positive, got {value!r}")
 
 
+def floating(value: Any) -> Array:
+    """An array of at least single precision."""
+    array = jnp.asarray(value)
+    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+
+
 def as_matrix(name: str, value: Any, *, columns: str = "D") -> Float[Array, "n d"]:
     """Return a two-dimensional floating array, at least single precision."""
     try:

@@ -165,6 +165,7 @@ def gof_test(
     if slices is not None:
         parts["slices"] = _slicewise(x, s, slices, kernel)
     else:
+        _checks.columns_vary(x_train)
         if standardize:
             coordinates, (x_train, s_train), (x, s) = _whitened((x_train, s_train), (x, s))
         fit = fit_slices(

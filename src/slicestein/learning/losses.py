@@ -44,7 +44,7 @@ def maxsksd(
     optimizer
         Any optax optimiser, for the parameters.
     optimize
-        ``"g"``: r stays at the coordinate axes; ``"rg"``: both directions climb. As a loss "g" is the better one.
+        ``"g"``: r stays at the coordinate axes; ``"rg"``: both directions climb.
     kernel
         Kernel on the slices; the paper's bandwidth is 1.5 times the median.
     statistic
@@ -61,8 +61,8 @@ def maxsksd(
     _checks.one_of("optimize", optimize, ("g", "rg"))
     _checks.one_of("statistic", statistic, ("u", "v"))
 
-    def init_critic(dim: int, dtype: Any) -> dict[str, Array]:
-        return {name: jnp.eye(dim, dtype=dtype) for name in optimize}
+    def init_critic(x: Array) -> dict[str, Array]:
+        return {name: jnp.eye(x.shape[1], dtype=x.dtype) for name in optimize}
 
     def loss(critic: dict[str, Array], x: Array, s: Array, _: Array) -> Float[Array, ""]:
         axes = jnp.eye(x.shape[1], dtype=x.dtype)
@@ -127,8 +127,7 @@ def lsd(
         Function of critic parameters and samples to the divergence of the critic, (N,), where it is known in closed
         form; by default one Rademacher probe per sample (Hutchinson).
     """
-    if not penalty > 0:
-        raise ValueError(f"penalty must be positive, got {penalty}: without it the critic has no maximum")
+    _checks.positive(penalty=penalty)
 
     def stein(params: Any, x: Array, s: Array, key: Array) -> tuple[Float[Array, ""], Float[Array, "n d"]]:
         if divergence is not None:
@@ -150,7 +149,7 @@ def lsd(
         optimizer,
         lambda params, x, s, key: stein(params, x, s, key)[0],
         gain=gain,
-        init_critic=lambda dim, dtype: jax.tree.map(jnp.asarray, critic_params),
+        init_critic=lambda x: jax.tree.map(_checks.floating, critic_params),
         critic_optimizer=critic_optimizer or _adam(1e-3),
         critic_steps=critic_steps,
     )

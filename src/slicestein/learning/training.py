@@ -9,6 +9,7 @@ normalising constant of the model never enters.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from slicestein import _checks
-from slicestein._progress import ProgressBar
+from slicestein._loop import in_blocks
 
 if TYPE_CHECKING:
     import optax
@@ -46,9 +47,9 @@ class Info(NamedTuple):
 
 
 class Trainer(NamedTuple):
-    """``init(params, dim) -> state`` and ``step(state, x, key) -> (state, info)``."""
+    """``init(params, x) -> state``, where only shape and type of x count; ``step(state, x, key) -> (state, info)``."""
 
-    init: Callable[[Any, int], State]
+    init: Callable[[Any, Float[Array, "n d"]], State]
     step: Callable[[State, Float[Array, "n d"], Array], tuple[State, Info]]
 
 
@@ -69,7 +70,7 @@ def trainer(
     optimizer: optax.GradientTransformation,
     loss: Objective,
     *,
-    init_critic: Callable[[int, Any], Any] = lambda dim, dtype: (),
+    init_critic: Callable[[Float[Array, "n d"]], Any] = lambda x: (),
     critic_optimizer: optax.GradientTransformation | None = None,
     critic_steps: int = 1,
     gain: Objective | None = None,
@@ -84,14 +85,14 @@ def trainer(
     gain
         What the critic makes large; by default the loss.
     init_critic
-        Function of the dimension and dtype of the data to the first critic.
+        Function of a batch, of which only shape and type count, to the first critic.
     retract
         Takes a critic that has moved back to where critics live.
     """
 
-    def init(params: Any, dim: int) -> State:
-        params = jax.tree.map(jnp.asarray, params)
-        critic = init_critic(dim, jnp.result_type(*jax.tree.leaves(params)))
+    def init(params: Any, x: Float[Array, "n d"]) -> State:
+        params = jax.tree.map(_checks.floating, params)
+        critic = init_critic(x)
         memory = () if critic_optimizer is None else critic_optimizer.init(critic)
         return State(params, optimizer.init(params), critic, memory, jnp.zeros((), jnp.int32))
 
@@ -173,35 +174,29 @@ def fit(
     """
     x = _checks.as_matrix("data", data)
     _checks.finite(data=x)
-    if num_steps < 1 or every < 1:
-        raise ValueError(f"num_steps and every must be at least 1, got {num_steps} and {every}")
     if batch_size < 2:
         raise ValueError(f"batch_size must be at least 2, got {batch_size}: a discrepancy compares samples")
     data_key = _checks.as_key(key)
 
     @jax.jit
-    def block(state: State, x: Array, steps: Array) -> tuple[State, Info]:
+    def block(state: State, steps: Array, x: Array) -> tuple[State, Info]:
         def one(state: State, i: Array) -> tuple[State, Info]:
             rows_key, step_key = jax.random.split(jax.random.fold_in(data_key, i))
             return method.step(state, x[jax.random.randint(rows_key, (batch_size,), 0, x.shape[0])], step_key)
 
         return lax.scan(one, state, steps)
 
-    state, infos = method.init(jax.tree.map(jnp.asarray, params), x.shape[1]), []
-    with ProgressBar("training", num_steps, wanted=progress) as advance:
-        for start in range(0, num_steps, every):
-            steps = jnp.arange(start, min(start + every, num_steps))
-            state, info = block(state, x, steps)
-            infos.append(jax.tree.map(np.asarray, info))
-            if not np.isfinite(infos[-1].loss).all():
-                raise FloatingPointError(
-                    f"the loss is not finite within steps {start} to {start + len(steps)}: use a smaller learning "
-                    "rate, or check that the score is finite at the data"
-                )
-            advance(len(steps))
-            if callback is not None and callback(state, jax.tree.map(lambda a: a[-1], info)):
-                break
-    return Fit(state, jax.tree.map(lambda *parts: np.concatenate(parts), *infos))
+    def ends(state: State, info: Info, steps: range) -> bool:
+        if not np.isfinite(info.loss).all():
+            raise FloatingPointError(
+                f"the loss is not finite within steps {steps.start} to {steps.stop}: use a smaller learning rate, "
+                "or check that the score is finite at the data"
+            )
+        return bool(callback is not None and callback(state, jax.tree.map(lambda a: a[-1], info)))
+
+    on_data = functools.partial(block, x=x)  # an argument: captured, it would be a constant of the program
+    state = method.init(params, x)
+    return Fit(*in_blocks(on_data, state, num_steps, every=every, name="training", progress=progress, ends=ends))
 
 
 def score_from(log_density: Callable[[Any, Float[Array, " d"]], Float[Array, ""]]) -> ScoreFn:

@@ -26,7 +26,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from slicestein import _checks
-from slicestein._progress import ProgressBar
+from slicestein._loop import in_blocks
 from slicestein.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def algorithm(
     first_key = _checks.as_key(key)
 
     def init(particles: Any) -> State:
-        particles = jax.tree.map(_floating, particles)
+        particles = jax.tree.map(_checks.floating, particles)
         x = _flatten(particles)
         if x.shape[0] < 2:
             raise ValueError(f"particles must have a leading axis of at least two, got {x.shape[0]}")
@@ -178,29 +178,22 @@ def run(
     >>> bool(abs(result.particles.mean()) < 0.1)
     True
     """
-    if num_steps < 1 or every < 1:
-        raise ValueError(f"num_steps and every must be at least 1, got {num_steps} and {every}")
 
     @jax.jit
     def block(state: State, steps: Array) -> tuple[State, Info]:
         return lax.scan(lambda z, i: method.step(z, *(() if arguments is None else arguments(i))), state, steps)
 
-    state, infos = method.init(particles), []
-    with ProgressBar("particles", num_steps, wanted=progress) as advance:
-        for start in range(0, num_steps, every):
-            steps = jnp.arange(start, min(start + every, num_steps))
-            state, info = block(state, steps)
-            infos.append(jax.tree.map(np.asarray, info))
-            if not np.isfinite(infos[-1].displacement).all():
-                raise FloatingPointError(
-                    f"particles diverged within steps {start} to {start + len(steps)}: use a smaller learning rate, "
-                    "or check that the score is finite where they start"
-                )
-            advance(len(steps))
-            stop = callback is not None and callback(state, jax.tree.map(lambda a: a[-1], info))
-            if stop or infos[-1].discrepancy.mean() <= tolerance:
-                break
-    return Run(state, jax.tree.map(lambda *parts: np.concatenate(parts), *infos))
+    def ends(state: State, info: Info, steps: range) -> bool:
+        if not np.isfinite(info.displacement).all():
+            raise FloatingPointError(
+                f"particles diverged within steps {steps.start} to {steps.stop}: use a smaller learning rate, "
+                "or check that the score is finite where they start"
+            )
+        stop = callback is not None and callback(state, jax.tree.map(lambda a: a[-1], info))
+        return bool(stop or info.discrepancy.mean() <= tolerance)
+
+    state = method.init(particles)
+    return Run(*in_blocks(block, state, num_steps, every=every, name="particles", progress=progress, ends=ends))
 
 
 def with_rule(kernel: Kernel, rule: str, num_particles: int) -> Kernel:
@@ -208,11 +201,6 @@ def with_rule(kernel: Kernel, rule: str, num_particles: int) -> Kernel:
     if rule == "median" or kernel.bandwidth is not None:
         return kernel
     return dataclasses.replace(kernel, scale=kernel.scale / math.sqrt(2 * math.log(num_particles)))
-
-
-def _floating(leaf: Any) -> Array:
-    array = jnp.asarray(leaf)
-    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
 
 
 def _score(score_fn: Callable[..., Any], particles: Any, arguments: tuple[Any, ...]) -> Any:

@@ -52,7 +52,7 @@ def test_a_log_density_is_as_good_as_a_score():
 
 
 def first_loss(method, score=lambda params, x: params * jnp.asarray(S)):
-    state = method(score, optax.sgd(0.1)).init(jnp.array(1.0), 3)
+    state = method(score, optax.sgd(0.1)).init(jnp.array(1.0), X)
     return method(score, optax.sgd(0.1)).step(state, jnp.asarray(X), jax.random.key(0))
 
 
@@ -74,7 +74,7 @@ def test_lsd_check_values():
 
 def test_probes_estimate_the_divergence():
     method = learning.lsd(lambda p, x: p * jnp.asarray(S), optax.sgd(0.1), linear_critic, CRITIC, critic_steps=0)
-    state = method.init(jnp.array(1.0), 3)
+    state = method.init(jnp.array(1.0), X)
     losses = [method.step(state, jnp.asarray(X), jax.random.key(i))[1].loss for i in range(400)]
     np.testing.assert_allclose(np.mean(losses), 0.8668042444, atol=4 * np.std(losses) / 20)
 
@@ -92,7 +92,7 @@ def test_the_penalised_critic_reaches_its_closed_form():
         penalty=0.5,
         divergence=exact,
     )
-    _, info = method.step(method.init(jnp.array(1.0), 3), jnp.asarray(X), jax.random.key(0))
+    _, info = method.step(method.init(jnp.array(1.0), X), jnp.asarray(X), jax.random.key(0))
     np.testing.assert_allclose(info.loss, 2 * 1.628421959, rtol=1e-6)
 
 
@@ -116,6 +116,13 @@ def test_slices_climb_and_stay_on_the_sphere(optimize):
     assert set(climbed[0].critic) == set(optimize)
     for directions in climbed[0].critic.values():
         np.testing.assert_allclose(jnp.linalg.norm(directions, axis=1), 1, rtol=1e-12)
+
+
+def test_parameters_may_be_integers_and_the_critic_follows_the_data():
+    method = learning.maxsksd(lambda scale, x: -scale * x, optax.sgd(0.1))
+    state = method.init(1, X.astype(np.float32))
+    assert jnp.issubdtype(state.params.dtype, jnp.floating)
+    assert state.critic["g"].dtype == jnp.float32
 
 
 def test_callback_ends_the_run():

@@ -1,0 +1,74 @@
+"""The loop around compiled blocks of steps that particles and training share, with a progress bar."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def in_blocks(
+    block: Callable[[Any, Any], tuple[Any, Any]],
+    state: Any,
+    num_steps: int,
+    *,
+    every: int,
+    name: str,
+    progress: bool,
+    ends: Callable[[Any, Any, range], bool | None],
+) -> tuple[Any, Any]:
+    """Take steps in blocks until all are done or ``ends`` says so.
+
+    Parameters
+    ----------
+    block
+        ``block(state, steps) -> (state, info)`` for an array of step numbers; info has a leading axis of steps.
+    ends
+        Called with the state, the info of a block (NumPy) and its steps; may raise.
+
+    Returns
+    -------
+    tuple
+        The last state, and the info of all steps.
+    """
+    if num_steps < 1 or every < 1:
+        raise ValueError(f"num_steps and every must be at least 1, got {num_steps} and {every}")
+    infos = []
+    with ProgressBar(name, num_steps, wanted=progress) as advance:
+        for start in range(0, num_steps, every):
+            steps = range(start, min(start + every, num_steps))
+            state, info = block(state, jnp.arange(steps.start, steps.stop))
+            infos.append(jax.tree.map(np.asarray, info))
+            advance(len(steps))
+            if ends(state, infos[-1], steps):
+                break
+    return state, jax.tree.map(lambda *parts: np.concatenate(parts), *infos)
+
+
+class ProgressBar:
+    """Context that gives a function to call with the number of steps done: silent without a terminal or rich."""
+
+    def __init__(self, name: str, total: int, *, wanted: bool):
+        self.bar: Any = None
+        if wanted and sys.stderr.isatty():
+            try:
+                from rich.console import Console
+                from rich.progress import Progress
+            except ImportError:
+                return
+            self.bar = Progress(console=Console(stderr=True))
+            self.task = self.bar.add_task(name, total=total)
+
+    def __enter__(self) -> Callable[[int], None]:
+        if self.bar is None:
+            return lambda _: None
+        self.bar.start()
+        return lambda done: self.bar.advance(self.task, done)
+
+    def __exit__(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.stop()
