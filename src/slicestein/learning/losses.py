@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from slicestein import _checks, discrepancy
@@ -28,6 +29,7 @@ def maxsksd(
     optimizer: optax.GradientTransformation,
     *,
     optimize: Literal["g", "rg"] = "g",
+    basis: Any = None,
     kernel: Kernel = RBF(scale=1.5),
     statistic: Statistic = "v",
     slice_optimizer: optax.GradientTransformation | None = None,
@@ -35,7 +37,7 @@ def maxsksd(
 ) -> Trainer:
     r"""Train by maxSKSD (label "eq: maxSKSD"); the slices climb inside the training step.
 
-    $$ \min_\theta \max_{g_1, \dots, g_D} \sum_d D^2_{e_d, g_d}(q, p_\theta) $$
+    $$ \min_\theta \max_{g_1, \dots, g_D} \sum_d D^2_{r_d, g_d}(q, p_\theta) $$
 
     Parameters
     ----------
@@ -44,15 +46,20 @@ def maxsksd(
     optimizer
         Any optax optimiser, for the parameters.
     optimize
-        ``"g"``: r stays at the coordinate axes; ``"rg"``: both directions climb.
+        ``"g"``: r stays at the basis; ``"rg"``: both directions climb.
+    basis
+        The directions r, rows of an orthogonal matrix (D, D), where g starts too; by default the coordinate axes. On
+        strongly correlated data take the principal axes, ``np.linalg.eigh(np.cov(x.T))[1].T``: seen from coordinate
+        axes, all scores are dominated by the few directions of least variance, and all g turn there.
     kernel
         Kernel on the slices; the paper's bandwidth is 1.5 times the median.
     statistic
         ``"v"``, which is never negative, or ``"u"``.
     slice_optimizer
-        Any optax optimiser, for the directions; by default Adam with step 0.003. They start at the coordinate axes.
+        Any optax optimiser, for the directions; by default Adam with step $0.003 / \sqrt{1 + k / 1000}$ after k steps:
+        late in training a constant step follows the noise of the batch.
     slice_steps
-        Steps of ascent before each step of the model; 0 keeps the axes.
+        Steps of ascent before each step of the model; 0 keeps the basis.
 
     Returns
     -------
@@ -61,12 +68,14 @@ def maxsksd(
     _checks.one_of("optimize", optimize, ("g", "rg"))
     _checks.one_of("statistic", statistic, ("u", "v"))
 
+    def first(x: Array) -> Float[Array, "d d"]:
+        return jnp.eye(x.shape[1], dtype=x.dtype) if basis is None else _orthogonal(basis, x.shape[1]).astype(x.dtype)
+
     def init_critic(x: Array) -> dict[str, Array]:
-        return {name: jnp.eye(x.shape[1], dtype=x.dtype) for name in optimize}
+        return {name: first(x) for name in optimize}
 
     def loss(critic: dict[str, Array], x: Array, s: Array, _: Array) -> Float[Array, ""]:
-        axes = jnp.eye(x.shape[1], dtype=x.dtype)
-        slices = Slices(critic.get("r", axes), critic["g"])
+        slices = Slices(critic.get("r", first(x)), critic["g"])
         return discrepancy.sksd(x, s, slices, kernel=kernel, statistic=statistic)
 
     return trainer(
@@ -74,7 +83,7 @@ def maxsksd(
         optimizer,
         loss,
         init_critic=init_critic,
-        critic_optimizer=slice_optimizer or _adam(3e-3),
+        critic_optimizer=slice_optimizer or _adam(lambda step: 3e-3 / jnp.sqrt(1 + step / 1000)),
         critic_steps=slice_steps,
         retract=lambda critic: jax.tree.map(lambda a: a / jnp.linalg.norm(a, axis=1, keepdims=True), critic),
     )
@@ -155,7 +164,16 @@ def lsd(
     )
 
 
-def _adam(learning_rate: float) -> optax.GradientTransformation:
+def _orthogonal(basis: Any, dim: int) -> Float[Array, "d d"]:
+    rows = np.asarray(basis)
+    if rows.shape != (dim, dim):
+        raise ValueError(f"basis must have shape ({dim}, {dim}), one direction per row, got {rows.shape}")
+    if not np.allclose(rows @ rows.T, np.eye(dim), atol=1e-3):
+        raise ValueError("basis must be orthogonal, rows of length 1 at right angles: np.linalg.qr(basis.T)[0].T is")
+    return jnp.asarray(rows)
+
+
+def _adam(learning_rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
     import optax  # when it is needed, not when the package is imported
 
     return optax.adam(learning_rate, b1=0.5, b2=0.9)

@@ -118,6 +118,26 @@ def test_slices_climb_and_stay_on_the_sphere(optimize):
         np.testing.assert_allclose(jnp.linalg.norm(directions, axis=1), 1, rtol=1e-12)
 
 
+@pytest.mark.parametrize("optimize", ["g", "rg"])
+def test_another_basis_is_the_axes_of_turned_data(optimize):
+    basis = np.linalg.qr(np.random.default_rng(3).standard_normal((3, 3)))[0]
+    turned_score = lambda params, x: gaussian_score(params, x @ basis) @ basis.T
+    start = {"mean": jnp.zeros(3), "log_precision": jnp.array([0.2, 0.0, -0.3])}
+    found = []
+    for score, data, option in ((gaussian_score, X, {"basis": basis}), (turned_score, X @ basis.T, {})):
+        method = learning.maxsksd(
+            score, optax.sgd(0.1), optimize=optimize, slice_optimizer=optax.sgd(0.1), slice_steps=3, **option
+        )
+        state = method.init(start, data)
+        for _ in range(3):
+            state, _ = method.step(state, jnp.asarray(data), jax.random.key(0))
+        found.append(state)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), found[0].params, found[1].params)
+    for name in optimize:
+        np.testing.assert_allclose(found[0].critic[name], found[1].critic[name] @ basis, atol=1e-9)
+    assert abs(found[1].critic["g"] - np.eye(3)).max() > 0.01  # directions did move
+
+
 def test_parameters_may_be_integers_and_the_critic_follows_the_data():
     method = learning.maxsksd(lambda scale, x: -scale * x, optax.sgd(0.1))
     state = method.init(1, X.astype(np.float32))
@@ -154,5 +174,9 @@ def test_errors_name_their_cause():
         learning.lsd(gaussian_score, optax.adam(0.01), linear_critic, CRITIC, penalty=0)
     with pytest.raises(ValueError, match="optimize must be one of"):
         learning.maxsksd(gaussian_score, optax.adam(0.01), optimize="r")
+    with pytest.raises(ValueError, match=r"basis must have shape \(3, 3\), one direction per row, got \(2, 3\)"):
+        fit(learning.maxsksd(gaussian_score, optax.adam(0.01), basis=np.eye(3)[:2]))
+    with pytest.raises(ValueError, match="basis must be orthogonal"):
+        fit(learning.maxsksd(gaussian_score, optax.adam(0.01), basis=2 * np.eye(3)))
     with pytest.raises(FloatingPointError, match="the loss is not finite within steps 0 to 5: use a smaller"):
         fit(learning.ksd(lambda params, x: x * jnp.inf, optax.adam(0.01)))
