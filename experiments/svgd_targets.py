@@ -17,6 +17,7 @@ METHODS = (
     "exact draws",
     "svgd",
     "s-svgd",
+    "s-svgd, axes",
     "s-svgd, fixed axes",
     "grassmann svgd, m=2",
     "grassmann svgd, m=10",
@@ -81,7 +82,8 @@ def work(cell: dict) -> dict:
     methods = {
         "svgd": lambda: ss.svgd(score, optimizer),
         "s-svgd": lambda: ss.sliced_svgd(score, optimizer),
-        "s-svgd, fixed axes": lambda: ss.sliced_svgd(score, optimizer, slice_steps=0),
+        "s-svgd, axes": lambda: ss.sliced_svgd(score, optimizer, basis="axes"),
+        "s-svgd, fixed axes": lambda: ss.sliced_svgd(score, optimizer, basis="axes", slice_steps=0),
         "grassmann svgd, m=2": lambda: ss.grassmann_svgd(score, optimizer, key=seed, slice_dim=2),
         "grassmann svgd, m=10": lambda: ss.grassmann_svgd(score, optimizer, key=seed, slice_dim=10),
         "noisy svgd": lambda: ss.noisy_svgd(score, 0.1, key=seed),

@@ -39,8 +39,8 @@ def work(cell: dict) -> dict:
     optimizer = optax.rmsprop(1e-3, decay=0.9)
     method = {
         "svgd": lambda: ss.svgd(score, optimizer, bandwidth_rule="median"),
-        "s-svgd": lambda: ss.sliced_svgd(score, optimizer),
-        "s-svgd, fixed axes": lambda: ss.sliced_svgd(score, optimizer, slice_steps=0),
+        "s-svgd": lambda: ss.sliced_svgd(score, optimizer, basis="axes"),
+        "s-svgd, fixed axes": lambda: ss.sliced_svgd(score, optimizer, basis="axes", slice_steps=0),
         "grassmann svgd, m=2": lambda: ss.grassmann_svgd(score, optimizer, key=cell["seed"], bandwidth_rule="median"),
     }[cell["method"]]()
     shape = (cell["particles"], cell["d"])

@@ -1,19 +1,24 @@
 r"""Sliced SVGD (labels "alg: S_SVGD", "eq:S_SVGD update direction").
 
-Every coordinate d has its own line, $t = x^\top g_d$, and moves by what it sees there:
+Every direction $r_d$ of an orthogonal basis has its own line, $t = x^\top g_d$, and particles move along r by what they
+see on it:
 
 $$
-\phi_d(x) = \frac1N \sum_j s_d(x_j) \kappa(u_j - u) + c_d \kappa'(u_j - u), \qquad u = t / h_d, \; c_d = g_{dd} / h_d .
+\phi(x) = \sum_d r_d \, \frac1N \sum_j \bigl( s(x_j)^\top r_d \, \kappa(u_j - u) + c_d \kappa'(u_j - u) \bigr),
+\qquad u = t / h_d, \; c_d = r_d^\top g_d / h_d .
 $$
 
 Distances on a line do not grow with the dimension, so neither part of the force fades. The lines turn, now and
 then, towards where particles and target differ most: ascent of the discrepancy in G, the rate at which KL falls.
+
+In the paper the basis is the coordinate axes. Here it is the principal axes of the scores, if there are particles
+enough to find them: of correlated coordinates, or of modes apart in an oblique direction, one axis shows little.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,17 +43,19 @@ SIGNAL = 2.0
 
 
 class Lines(NamedTuple):
-    """Directions g of all coordinates, bandwidths on them, and where the particles were when these were found.
+    """Slices r and g, bandwidths on them, and where the particles were when these were found.
 
-    ``climbing``: directions on their way up, which take the place of axes where they have found something.
+    ``climbing``: directions on their way up, which take the place of r where they have found something.
     """
 
+    r: Float[Array, "d d"] | None  # None: the coordinate axes, always
     g: Float[Array, "d d"]
     climbing: Float[Array, "d d"]
     widths: Float[Array, " d"]
     optimizer: Any
     anchor: Float[Array, "n d"]
     age: Int[Array, ""]
+    refreshed: Int[Array, ""]  # how often
 
 
 def sliced_svgd(
@@ -58,6 +65,7 @@ def sliced_svgd(
     kernel: Kernel = RBF(),
     bandwidth_rule: BandwidthRule = "median",
     repulsion: Schedule = 1.0,
+    basis: Literal["principal", "axes"] = "principal",
     slice_optimizer: optax.GradientTransformation | None = None,
     slice_steps: int = 1,
     refresh_every: int = 40,
@@ -73,13 +81,16 @@ def sliced_svgd(
         Kernel on each line. With ``RBF`` the force costs O(N D) beyond the projections.
     bandwidth_rule
         ``"median"``, the median distance on each line, or ``"median/log n"``.
+    basis
+        The directions r. ``"principal"``: the principal axes of the scores of the particles, if there are more
+        particles than dimensions; ``"axes"``: the coordinate axes, as in the paper.
     slice_optimizer
-        Any optax optimiser, for the directions g; by default Adam with step 0.01. They start at the coordinate axes.
+        Any optax optimiser, for the directions g; by default Adam with step 0.01. They start at the basis.
     slice_steps
-        Steps of ascent whenever the directions are refreshed; 0 keeps the axes.
+        Steps of ascent whenever the directions are refreshed; 0 keeps g = r.
     refresh_every, refresh_displacement
         Directions and bandwidths are refreshed after this many steps, or as soon as the particles have moved, on
-        average, by this fraction of their spread.
+        average, by this fraction of their spread. The basis is found anew when the number of refreshes has doubled.
 
     Returns
     -------
@@ -91,7 +102,7 @@ def sliced_svgd(
     -----
     Differs from the paper, where all directions climb the discrepancy of all particles and are followed at once: with
     few particles for the dimension they then chase noise, and good particles never come to rest. Here directions
-    climb on half of the particles, in units of the noise, and one takes the place of its axis where the other half
+    climb on half of the particles, in units of the noise, and one takes the place of its r where the other half
     confirms it.
 
     Examples
@@ -107,32 +118,42 @@ def sliced_svgd(
     (True, True)
     """
     _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
+    _checks.one_of("basis", basis, ("principal", "axes"))
     if slice_optimizer is None:
         import optax  # when it is needed, not when the package is imported
 
         slice_optimizer = optax.adam(0.01, b1=0.5, b2=0.9)
 
     def init_lines(x: Array) -> Lines:
-        g = jnp.eye(x.shape[1], dtype=x.dtype)
-        ruled = with_rule(kernel, bandwidth_rule, x.shape[0])
-        return Lines(g, g, _widths(x, g, ruled), slice_optimizer.init(g), x, jnp.zeros((), jnp.int32))
+        axes = jnp.eye(x.shape[1], dtype=x.dtype)
+        r = axes if basis == "principal" and x.shape[0] > x.shape[1] > 1 else None
+        widths = _widths(x, axes, with_rule(kernel, bandwidth_rule, x.shape[0]))
+        zero = jnp.zeros((), jnp.int32)
+        return Lines(r, axes, axes, widths, slice_optimizer.init(axes), x, zero, zero)
 
     def refresh(lines: Lines, x: Array, s: Array, ruled: Kernel) -> Lines:
-        lines = lines._replace(anchor=x, age=jnp.zeros_like(lines.age))
+        count = lines.refreshed + 1
+        lines = lines._replace(anchor=x, age=jnp.zeros_like(lines.age), refreshed=count)
+        if lines.r is not None:
+            doubled = count & (count - 1) == 0
+            lines = lax.cond(doubled, lambda: start_at(jnp.linalg.eigh(jnp.cov(s.T))[1].T, lines), lambda: lines)
         if slice_steps == 0 or x.shape[0] < 4:  # too few to fit and to judge
             return lines._replace(widths=_widths(x, lines.g, ruled))
 
         def ascend(_: Array, carry: tuple[Array, Any]) -> tuple[Array, Any]:
             g, optimizer_state = carry
-            gradient = jax.grad(lambda g: _signal(x[::2], s[::2], g, ruled).sum())(g)
+            gradient = jax.grad(lambda g: _signal(x[::2], s[::2], lines.r, g, ruled).sum())(g)
             updates, optimizer_state = slice_optimizer.update(-gradient, optimizer_state, g)
             g = g + updates
             return g / jnp.linalg.norm(g, axis=1, keepdims=True), optimizer_state
 
         climbing, optimizer_state = lax.fori_loop(0, slice_steps, ascend, (lines.climbing, lines.optimizer))
-        found = _signal(x[1::2], s[1::2], climbing, ruled) > SIGNAL
-        g = jnp.where(found[:, None], climbing, jnp.eye(x.shape[1], dtype=x.dtype))
+        found = _signal(x[1::2], s[1::2], lines.r, climbing, ruled) > SIGNAL
+        g = jnp.where(found[:, None], climbing, jnp.eye(x.shape[1], dtype=x.dtype) if lines.r is None else lines.r)
         return lines._replace(g=g, climbing=climbing, widths=_widths(x, g, ruled), optimizer=optimizer_state)
+
+    def start_at(r: Array, lines: Lines) -> Lines:
+        return lines._replace(r=r, g=r, climbing=r, optimizer=slice_optimizer.init(r))
 
     def find_force(x: Array, s: Array, lines: Lines, *_: Any) -> tuple[Force, Lines]:
         ruled = with_rule(kernel, bandwidth_rule, x.shape[0])
@@ -140,43 +161,45 @@ def sliced_svgd(
         moved = jnp.linalg.norm(x - lines.anchor, axis=1).mean()
         far = moved > refresh_displacement * jnp.sqrt(x.var(0).sum())
         lines = lax.cond(far | (lines.age >= refresh_every), lambda: refresh(lines, x, s, ruled), lambda: lines)
-        return force(x, s, lines.g, lines.widths, ruled), lines
+        return force(x, s, lines.g, lines.widths, ruled, r=lines.r), lines
 
     return algorithm(score_fn, optimizer, find_force, init_lines, repulsion=repulsion, key=0)
 
 
 def force(
-    x: Float[Array, "n d"], s: Float[Array, "n d"], g: Float[Array, "d d"], widths: Float[Array, " d"], kernel: Kernel
+    x: Float[Array, "n d"],
+    s: Float[Array, "n d"],
+    g: Float[Array, "d d"],
+    widths: Float[Array, " d"],
+    kernel: Kernel,
+    *,
+    r: Float[Array, "d d"] | None = None,
 ) -> Force:
-    """The S-SVGD force of particles on themselves (label "eq:S_SVGD update direction"), for r the coordinate axes."""
-    data = _project(x, s, g, widths)
-    value, pull, push = _forces(data, kernel)
-    return Force((pull + push).T, push.T, value.sum())
+    """The S-SVGD force of particles on themselves (label "eq:S_SVGD update direction"); r is by default the axes."""
+    value, pull, push = _forces(_project(x, s, r, g, widths), kernel)
+    total, repulsive = ((part.T if r is None else part.T @ r) for part in (pull + push, push))
+    return Force(total, repulsive, value.sum())
 
 
-def _signal(x: Array, s: Array, g: Array, kernel: Kernel) -> Float[Array, " d"]:
+def _signal(x: Array, s: Array, r: Array | None, g: Array, kernel: Kernel) -> Float[Array, " d"]:
     r"""The discrepancy on every line in units of its noise, $V / (E h_{ii} / N)$: about 1 for draws of the target.
 
     Climbing V itself leads to directions along which the particles happen to lie close together, if there are fewer
     of them than dimensions: there a narrow bandwidth makes both V and its noise large.
     """
-    widths = _widths(x, g, kernel)
-    noise = diagonal_mean(kernel, _project(x, s, g, widths)) / x.shape[0]
-    return _discrepancy(x, s, g, widths, kernel) / noise
+    data = _project(x, s, r, g, _widths(x, g, kernel))
+    linear = kernel.spectrum is not None and x.shape[0] >= FOURIER_FROM
+    value = fourier.v_statistic(*data, kernel.unit) if linear else exact.v_statistic(data, kernel)
+    return value / (diagonal_mean(kernel, data) / x.shape[0])
 
 
 def _widths(x: Array, g: Array, kernel: Kernel) -> Float[Array, " d"]:
     return kernel.widths(lax.stop_gradient(g @ thin(x).T))
 
 
-def _project(x: Array, s: Array, g: Array, widths: Array) -> Projected:
-    return Projected(g / widths[:, None] @ x.T, s.T, (jnp.diag(g) / widths)[:, None])
-
-
-def _discrepancy(x: Array, s: Array, g: Array, widths: Array, kernel: Kernel) -> Float[Array, " d"]:
-    data = _project(x, s, g, widths)
-    linear = kernel.spectrum is not None and x.shape[0] >= FOURIER_FROM
-    return fourier.v_statistic(*data, kernel.unit) if linear else exact.v_statistic(data, kernel)
+def _project(x: Array, s: Array, r: Array | None, g: Array, widths: Array) -> Projected:
+    along, aligned = (s.T, jnp.diag(g)) if r is None else (r @ s.T, jnp.sum(r * g, axis=1))
+    return Projected(g / widths[:, None] @ x.T, along, (aligned / widths)[:, None])
 
 
 def _forces(data: Projected, kernel: Kernel) -> tuple[Float[Array, " d"], Float[Array, "d n"], Float[Array, "d n"]]:

@@ -141,6 +141,36 @@ def test_slices_keep_the_variance_that_svgd_loses():
     assert 0.85 < variance["sliced"] < 1.15
 
 
+ROTATION = np.linalg.qr(np.random.default_rng(5).standard_normal((6, 6)))[0]
+
+
+@pytest.mark.parametrize(("basis", "equivariant"), [("principal", True), ("axes", False)])
+def test_principal_axes_turn_with_the_target(basis, equivariant):
+    scales = jnp.logspace(-1, 1, 6)
+    start = normal(40, 6)
+
+    def moved(rotation):
+        score = lambda x: -(x @ rotation.T * scales) @ rotation
+        options = {"basis": basis, "refresh_every": 1, "slice_optimizer": optax.sgd(0.01)}
+        method = ss.sliced_svgd(score, optax.sgd(0.1), **options)
+        return ss.run(method, start @ rotation, 5, progress=False).particles
+
+    turned, straight = moved(ROTATION), moved(np.eye(6)) @ ROTATION
+    assert np.allclose(turned, straight, atol=1e-8) == equivariant
+
+
+def test_principal_axes_serve_correlated_targets():
+    covariance = ROTATION @ np.diag(np.logspace(-1, 1, 6)) @ ROTATION.T
+    precision = np.linalg.inv(covariance)
+
+    def error(basis):
+        method = ss.sliced_svgd(lambda x: -x @ precision, optax.adam(0.05), basis=basis)
+        found = np.cov(ss.run(method, 2 * normal(100, 6), 1500, progress=False).particles.T)
+        return np.linalg.norm(found - covariance) / np.linalg.norm(covariance)
+
+    assert error("principal") < 0.2 < error("axes")
+
+
 def test_noise_makes_a_single_pair_of_particles_a_sampler():
     """Over time two noisy particles cover the target; two particles of SVGD stand still."""
     method = ss.noisy_svgd(lambda x: -x, 0.2, key=1, kernel=ss.RBF(1.0))
@@ -178,7 +208,7 @@ def test_directions_are_refreshed_by_age_or_by_displacement():
     start = normal(30, 3)
 
     def turned(**options):
-        method = ss.sliced_svgd(lambda x: -x, optax.sgd(0.01), **options)
+        method = ss.sliced_svgd(lambda x: -x, optax.sgd(0.01), basis="axes", **options)
         state = method.init(start)
         for _ in range(3):
             state, _ = method.step(state)
@@ -196,7 +226,8 @@ def test_directions_are_followed_where_they_find_more_than_noise():
     hidden = x.at[:, 1].set(0.95 * x[:, 0] + np.sqrt(1 - 0.95**2) * x[:, 1])  # the target has none
 
     def turned(start):
-        method = ss.sliced_svgd(lambda x: -x, optax.sgd(1e-6), refresh_every=1, slice_optimizer=optax.adam(0.05))
+        options = {"basis": "axes", "refresh_every": 1, "slice_optimizer": optax.adam(0.05)}
+        method = ss.sliced_svgd(lambda x: -x, optax.sgd(1e-6), **options)
         state = method.init(start)
         for _ in range(30):
             state, _ = method.step(state)
@@ -208,7 +239,7 @@ def test_directions_are_followed_where_they_find_more_than_noise():
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_few_particles_keep_the_axes(count):
-    method = ss.sliced_svgd(lambda x: -x, optax.sgd(0.1), refresh_every=1)
+    method = ss.sliced_svgd(lambda x: -x, optax.sgd(0.1), basis="axes", refresh_every=1)
     state, _ = method.step(method.init(normal(count, 2)))
     assert np.isfinite(state.particles).all()
     np.testing.assert_array_equal(state.directions.g, np.eye(2))
@@ -233,6 +264,8 @@ def test_faults_are_named():
         method.init(X.at[0, 0].set(jnp.nan))
     with pytest.raises(ValueError, match="bandwidth_rule must be one of"):
         ss.svgd(lambda x: -x, optax.adam(0.1), bandwidth_rule="mean")
+    with pytest.raises(ValueError, match="basis must be one of"):
+        ss.sliced_svgd(lambda x: -x, optax.adam(0.1), basis="random")
     with pytest.raises(ValueError, match="slice_dim must divide"):
         ss.grassmann_svgd(lambda x: -x, optax.adam(0.1), key=0).init(X)
     with pytest.raises(FloatingPointError, match="smaller learning rate"):
