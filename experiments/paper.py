@@ -69,10 +69,10 @@ PAPER = {
     "Particles: correlations and modes": (
         "No experiment.",
         "Targets on which slices along the coordinate axes, as in the paper, fail: with strong correlations in a "
-        "random orientation S-SVGD is then too narrow, as SVGD is, and of two modes it finds one. Along the principal "
-        "axes of the scores, the default ([decision 6](decisions/0006-principal-axes.md)), its covariance is as close "
-        "as that of exact draws, and it keeps both modes. Grassmann SVGD does less well and costs most; with slices "
-        "of many dimensions it is too wide. Noisy SVGD, which is a sampler, has the right spread.",
+        "random orientation S-SVGD is then too narrow, as SVGD is, and of two modes it finds one. With the principal "
+        "axes of the scores beside them, the default ([decision 6](decisions/0006-principal-axes.md)), its covariance "
+        "is closer than that of exact draws, and it keeps both modes. Grassmann SVGD does less well and costs most; "
+        "with slices of many dimensions it is too wide. Noisy SVGD, which is a sampler, has the right spread.",
     ),
     "Bayesian neural networks": (
         "S-SVGD is ahead on all sets but Protein, and on Wine hardly; its particles are further apart.",

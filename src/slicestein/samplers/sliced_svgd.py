@@ -1,7 +1,7 @@
 r"""Sliced SVGD (labels "alg: S_SVGD", "eq:S_SVGD update direction").
 
-Every direction $r_d$ of an orthogonal basis has its own line, $t = x^\top g_d$, and particles move along r by what they
-see on it:
+Every direction $r_d$ of an orthogonal basis has its own line, $t = x^\top g_d$, and particles move along $r_d$ by what
+they see on it:
 
 $$
 \phi(x) = \sum_d r_d \, \frac1N \sum_j \bigl( s(x_j)^\top r_d \, \kappa(u_j - u) + c_d \kappa'(u_j - u) \bigr),
@@ -11,8 +11,9 @@ $$
 Distances on a line do not grow with the dimension, so neither part of the force fades. The lines turn, now and
 then, towards where particles and target differ most: ascent of the discrepancy in G, the rate at which KL falls.
 
-In the paper the basis is the coordinate axes. Here it is the principal axes of the scores, if there are particles
-enough to find them: of correlated coordinates, or of modes apart in an oblique direction, one axis shows little.
+In the paper the basis is the coordinate axes. Of correlations, or of modes apart in an oblique direction, these show
+little; so here there is a second basis beside them, the principal axes of the scores, if there are particles enough to
+find it, and the force is the mean of both.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ class Lines(NamedTuple):
     ``climbing``: directions on their way up, which take the place of r where they have found something.
     """
 
-    r: Float[Array, "d d"] | None  # None: the coordinate axes, always
-    g: Float[Array, "d d"]
-    climbing: Float[Array, "d d"]
-    widths: Float[Array, " d"]
+    r: Float[Array, "m d"] | None  # None: the coordinate axes alone
+    g: Float[Array, "m d"]
+    climbing: Float[Array, "m d"]
+    widths: Float[Array, " m"]
     optimizer: Any
     anchor: Float[Array, "n d"]
     age: Int[Array, ""]
@@ -82,15 +83,16 @@ def sliced_svgd(
     bandwidth_rule
         ``"median"``, the median distance on each line, or ``"median/log n"``.
     basis
-        The directions r. ``"principal"``: the principal axes of the scores of the particles, if there are more
-        particles than dimensions; ``"axes"``: the coordinate axes, as in the paper.
+        The directions r. ``"axes"``: the coordinate axes, as in the paper; ``"principal"``: the principal axes of the
+        scores beside them, if there are more particles than dimensions.
     slice_optimizer
         Any optax optimiser, for the directions g; by default Adam with step 0.01. They start at the basis.
     slice_steps
         Steps of ascent whenever the directions are refreshed; 0 keeps g = r.
     refresh_every, refresh_displacement
         Directions and bandwidths are refreshed after this many steps, or as soon as the particles have moved, on
-        average, by this fraction of their spread. The basis is found anew when the number of refreshes has doubled.
+        average, by this fraction of their spread. Principal axes are found anew when the number of refreshes has
+        doubled, so that they come to rest.
 
     Returns
     -------
@@ -125,18 +127,18 @@ def sliced_svgd(
         slice_optimizer = optax.adam(0.01, b1=0.5, b2=0.9)
 
     def init_lines(x: Array) -> Lines:
-        axes = jnp.eye(x.shape[1], dtype=x.dtype)
-        r = axes if basis == "principal" and x.shape[0] > x.shape[1] > 1 else None
-        widths = _widths(x, axes, with_rule(kernel, bandwidth_rule, x.shape[0]))
+        two = basis == "principal" and x.shape[0] > x.shape[1] > 1
+        g = jnp.tile(jnp.eye(x.shape[1], dtype=x.dtype), (1 + two, 1))
+        widths = _widths(x, g, with_rule(kernel, bandwidth_rule, x.shape[0]))
         zero = jnp.zeros((), jnp.int32)
-        return Lines(r, axes, axes, widths, slice_optimizer.init(axes), x, zero, zero)
+        return Lines(g if two else None, g, g, widths, slice_optimizer.init(g), x, zero, zero)
 
     def refresh(lines: Lines, x: Array, s: Array, ruled: Kernel) -> Lines:
         count = lines.refreshed + 1
         lines = lines._replace(anchor=x, age=jnp.zeros_like(lines.age), refreshed=count)
         if lines.r is not None:
             doubled = count & (count - 1) == 0
-            lines = lax.cond(doubled, lambda: start_at(jnp.linalg.eigh(jnp.cov(s.T))[1].T, lines), lambda: lines)
+            lines = lax.cond(doubled, lambda: start_at(_two_bases(s), lines), lambda: lines)
         if slice_steps == 0 or x.shape[0] < 4:  # too few to fit and to judge
             return lines._replace(widths=_widths(x, lines.g, ruled))
 
@@ -169,19 +171,27 @@ def sliced_svgd(
 def force(
     x: Float[Array, "n d"],
     s: Float[Array, "n d"],
-    g: Float[Array, "d d"],
-    widths: Float[Array, " d"],
+    g: Float[Array, "m d"],
+    widths: Float[Array, " m"],
     kernel: Kernel,
     *,
-    r: Float[Array, "d d"] | None = None,
+    r: Float[Array, "m d"] | None = None,
 ) -> Force:
-    """The S-SVGD force of particles on themselves (label "eq:S_SVGD update direction"); r is by default the axes."""
+    """The S-SVGD force of particles on themselves (label "eq:S_SVGD update direction"), a mean over the bases in r.
+
+    By default r is the coordinate axes.
+    """
     value, pull, push = _forces(_project(x, s, r, g, widths), kernel)
-    total, repulsive = ((part.T if r is None else part.T @ r) for part in (pull + push, push))
-    return Force(total, repulsive, value.sum())
+    share = x.shape[1] / g.shape[0]
+    total, repulsive = ((part.T if r is None else part.T @ (share * r)) for part in (pull + push, push))
+    return Force(total, repulsive, share * value.sum())
 
 
-def _signal(x: Array, s: Array, r: Array | None, g: Array, kernel: Kernel) -> Float[Array, " d"]:
+def _two_bases(s: Float[Array, "n d"]) -> Float[Array, "m d"]:
+    return jnp.concatenate([jnp.eye(s.shape[1], dtype=s.dtype), jnp.linalg.eigh(jnp.cov(s.T))[1].T])
+
+
+def _signal(x: Array, s: Array, r: Array | None, g: Array, kernel: Kernel) -> Float[Array, " m"]:
     r"""The discrepancy on every line in units of its noise, $V / (E h_{ii} / N)$: about 1 for draws of the target.
 
     Climbing V itself leads to directions along which the particles happen to lie close together, if there are fewer
@@ -193,7 +203,7 @@ def _signal(x: Array, s: Array, r: Array | None, g: Array, kernel: Kernel) -> Fl
     return value / (diagonal_mean(kernel, data) / x.shape[0])
 
 
-def _widths(x: Array, g: Array, kernel: Kernel) -> Float[Array, " d"]:
+def _widths(x: Array, g: Array, kernel: Kernel) -> Float[Array, " m"]:
     return kernel.widths(lax.stop_gradient(g @ thin(x).T))
 
 

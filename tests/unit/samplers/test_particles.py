@@ -144,19 +144,28 @@ def test_slices_keep_the_variance_that_svgd_loses():
 ROTATION = np.linalg.qr(np.random.default_rng(5).standard_normal((6, 6)))[0]
 
 
-@pytest.mark.parametrize(("basis", "equivariant"), [("principal", True), ("axes", False)])
-def test_principal_axes_turn_with_the_target(basis, equivariant):
-    scales = jnp.logspace(-1, 1, 6)
-    start = normal(40, 6)
+def test_the_second_basis_is_the_principal_axes_of_the_scores():
+    precision = ROTATION @ np.diag(np.logspace(-1, 1, 6)) @ ROTATION.T
+    x = normal(5000, 6)
+    method = ss.sliced_svgd(lambda x: -x @ precision, optax.sgd(1e-6), refresh_every=1, slice_steps=0)
+    r = method.step(method.init(x))[0].directions.r
+    np.testing.assert_array_equal(r[:6], np.eye(6))
+    np.testing.assert_allclose(np.abs(r[6:] @ ROTATION), np.eye(6), atol=0.1)
 
-    def moved(rotation):
-        score = lambda x: -(x @ rotation.T * scales) @ rotation
-        options = {"basis": basis, "refresh_every": 1, "slice_optimizer": optax.sgd(0.01)}
-        method = ss.sliced_svgd(score, optax.sgd(0.1), **options)
-        return ss.run(method, start @ rotation, 5, progress=False).particles
 
-    turned, straight = moved(ROTATION), moved(np.eye(6)) @ ROTATION
-    assert np.allclose(turned, straight, atol=1e-8) == equivariant
+def test_the_force_is_the_mean_over_bases():
+    """Along a turned basis it is the force on turned particles, turned back."""
+    x, s, widths = normal(20, 6), normal(20, 6) ** 3, jnp.full(6, 0.8)
+    g = jnp.asarray(ROTATION) + 0.1 * normal(6, 6)
+    axes = force(x, s, jnp.eye(6), widths, ss.RBF())
+    turned = force(x @ ROTATION.T, s @ ROTATION.T, g @ ROTATION.T, widths, ss.RBF())
+    r = jnp.concatenate([jnp.eye(6), ROTATION])
+    both = force(x, s, jnp.concatenate([jnp.eye(6), g]), jnp.tile(widths, 2), ss.RBF(), r=r)
+    np.testing.assert_allclose(both.total, (axes.total + turned.total @ ROTATION) / 2, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(
+        both.repulsive, (axes.repulsive + turned.repulsive @ ROTATION) / 2, rtol=1e-8, atol=1e-12
+    )
+    np.testing.assert_allclose(both.discrepancy, (axes.discrepancy + turned.discrepancy) / 2, rtol=1e-10)
 
 
 def test_principal_axes_serve_correlated_targets():
