@@ -62,17 +62,18 @@ PAPER = {
     "Particles: variance": (
         "SVGD collapses as D grows, at any number of particles; S-SVGD keeps a variance near 1. The repulsive force "
         "of SVGD fades with D, that of S-SVGD does not.",
-        "The same optimiser up to its constants (RMSProp), and the same findings. Directions are followed where the "
-        "half of the particles that they were not fitted to confirms them, not at once as in the paper ([decision "
-        "5](decisions/0005-confirmed-directions.md)).",
+        "The same optimiser up to its constants (RMSProp), the coordinate axes as the basis, and the same findings. "
+        "Directions are followed where the half of the particles that they were not fitted to confirms them, not at "
+        "once as in the paper ([decision 5](decisions/0005-confirmed-directions.md)).",
     ),
     "Particles: correlations and modes": (
         "No experiment.",
         "Targets on which slices along the coordinate axes, as in the paper, fail: with strong correlations in a "
         "random orientation S-SVGD is then too narrow, as SVGD is, and of two modes it finds one. With the principal "
         "axes of the scores beside them, the default ([decision 6](decisions/0006-principal-axes.md)), its covariance "
-        "is closer than that of exact draws, and it keeps both modes. Grassmann SVGD does less well and costs most; "
-        "with slices of many dimensions it is too wide. Noisy SVGD, which is a sampler, has the right spread.",
+        "is closer than that of exact draws, and it keeps both modes, if not their weights. Grassmann SVGD with planes "
+        "does better on the weights, less well on the covariance, and costs most; with slices of many dimensions it is "
+        "too wide. Noisy SVGD, which is a sampler, has the right spread.",
     ),
     "Bayesian neural networks": (
         "S-SVGD is ahead on all sets but Protein, and on Wine hardly; its particles are further apart.",

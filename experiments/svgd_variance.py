@@ -1,6 +1,7 @@
 """Variance, mean and repulsive force of particles as D grows (figures "S_SVGD_Gaussian", "S_SVGD_Gaussian_Stat").
 
-Target N(0, I), particles from N(2, 2 I), 6000 steps of RMSProp with step 0.001, RBF kernels with the median rule.
+Target N(0, I), particles from N(2, 2 I), 6000 steps of RMSProp with step 0.001, RBF kernels with the median rule;
+slices along the coordinate axes, as in the paper.
 
     python -m experiments.svgd_variance --preset smoke | quick | paper
 """

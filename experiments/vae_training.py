@@ -17,7 +17,8 @@ import slicestein as ss
 from experiments import runner, vae_networks
 from slicestein.learning import amortised_sliced_svgd, amortised_svgd
 
-BATCH, LEARNING_RATE, STEP_SIZE, KERNEL_SCALE = 100, 1e-3, 0.1, 0.35
+BATCH, LEARNING_RATE, STEP_SIZE = 100, 1e-3, 0.1
+KERNEL_SCALES = {"svgd": 1.0, "svgd-narrow": 0.35, "s-svgd": 0.35}
 CHECKPOINTS = runner.HERE / "checkpoints"
 HISTORY = ("spread", "seconds", "cpu_seconds")  # of every epoch
 
@@ -30,9 +31,9 @@ def binarise(key, pixels):
 
 def stein_step(method: str, count: int):
     """Functions that start and update encoder and decoder by amortised SVGD or S-SVGD."""
-    make = {"svgd": amortised_svgd, "s-svgd": amortised_sliced_svgd}[method]
+    make = amortised_sliced_svgd if method == "s-svgd" else amortised_svgd
     sample = functools.partial(vae_networks.implicit_samples, count=count)
-    optimizer, kernel = optax.adam(LEARNING_RATE), ss.RBF(scale=KERNEL_SCALE)
+    optimizer, kernel = optax.adam(LEARNING_RATE), ss.RBF(scale=KERNEL_SCALES[method])
     encoder = make(sample, vae_networks.score, optimizer, step_size=STEP_SIZE, kernel=kernel)
 
     def init(params, decoder):

@@ -75,6 +75,14 @@ def _all_finite(*arrays: Array) -> Array:
     return jnp.stack([jnp.isfinite(a).all() for a in arrays])
 
 
+def orthogonal(name: str, value: Any, dim: int) -> None:
+    """Require the shape (dim, dim), and rows of length one at right angles."""
+    if np.shape(value) != (dim, dim):
+        raise ValueError(f"{name} must have shape ({dim}, {dim}), one direction per row, got {np.shape(value)}")
+    if is_concrete(value) and not np.allclose(np.asarray(value) @ np.asarray(value).T, np.eye(dim), atol=1e-3):
+        raise ValueError(f"{name} must be orthogonal, its rows of length 1 and at right angles")
+
+
 def finite(**arrays: Array) -> None:
     """Require finite values, and say where the first bad one is."""
     concrete = {name: a for name, a in arrays.items() if is_concrete(a)}

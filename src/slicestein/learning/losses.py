@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
-import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from slicestein import _checks, discrepancy
@@ -29,7 +29,7 @@ def maxsksd(
     optimizer: optax.GradientTransformation,
     *,
     optimize: Literal["g", "rg"] = "g",
-    basis: Any = None,
+    basis: ArrayLike | None = None,
     kernel: Kernel = RBF(scale=1.5),
     statistic: Statistic = "v",
     slice_optimizer: optax.GradientTransformation | None = None,
@@ -56,8 +56,8 @@ def maxsksd(
     statistic
         ``"v"``, which is never negative, or ``"u"``.
     slice_optimizer
-        Any optax optimiser, for the directions; by default Adam with step $0.003 / \sqrt{1 + k / 100}$ after k steps:
-        late in training a constant step follows the noise of the batch.
+        Any optax optimiser, for the directions; by default Adam with step $0.003 / \sqrt{1 + k / 100}$ after k steps of
+        ascent: late in training a constant step follows the noise of the batch.
     slice_steps
         Steps of ascent before each step of the model; 0 keeps the basis.
 
@@ -69,9 +69,11 @@ def maxsksd(
     _checks.one_of("statistic", statistic, ("u", "v"))
 
     def first(x: Array) -> Float[Array, "d d"]:
-        return jnp.eye(x.shape[1], dtype=x.dtype) if basis is None else _orthogonal(basis, x.shape[1]).astype(x.dtype)
+        return jnp.eye(x.shape[1], dtype=x.dtype) if basis is None else jnp.asarray(basis, x.dtype)
 
     def init_critic(x: Array) -> dict[str, Array]:
+        if basis is not None:
+            _checks.orthogonal("basis", basis, x.shape[1])
         return {name: first(x) for name in optimize}
 
     def loss(critic: dict[str, Array], x: Array, s: Array, _: Array) -> Float[Array, ""]:
@@ -162,15 +164,6 @@ def lsd(
         critic_optimizer=critic_optimizer or _adam(1e-3),
         critic_steps=critic_steps,
     )
-
-
-def _orthogonal(basis: Any, dim: int) -> Float[Array, "d d"]:
-    rows = np.asarray(basis)
-    if rows.shape != (dim, dim):
-        raise ValueError(f"basis must have shape ({dim}, {dim}), one direction per row, got {rows.shape}")
-    if not np.allclose(rows @ rows.T, np.eye(dim), atol=1e-3):
-        raise ValueError("basis must be orthogonal, rows of length 1 at right angles: np.linalg.qr(basis.T)[0].T is")
-    return jnp.asarray(rows)
 
 
 def _adam(learning_rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
@@ -84,7 +85,7 @@ def sliced_svgd(
         ``"median"``, the median distance on each line, or ``"median/log n"``.
     basis
         The directions r. ``"axes"``: the coordinate axes, as in the paper; ``"principal"``: the principal axes of the
-        scores beside them, if there are more particles than dimensions.
+        scores beside them, if there are more particles than dimensions and one bandwidth rule for all lines.
     slice_optimizer
         Any optax optimiser, for the directions g; by default Adam with step 0.01. They start at the basis.
     slice_steps
@@ -98,14 +99,14 @@ def sliced_svgd(
     -------
     Algorithm
         With ``init(particles)``, ``step(state, *arguments)``; `run` loops. Cost of a step: O(N D^2), and as
-        much again for every step of ascent.
+        much again for every step of ascent; O(D^3) where principal axes are found, at a few steps only.
 
     Notes
     -----
-    Differs from the paper, where all directions climb the discrepancy of all particles and are followed at once: with
-    few particles for the dimension they then chase noise, and good particles never come to rest. Here directions
-    climb on half of the particles, in units of the noise, and one takes the place of its r where the other half
-    confirms it.
+    Differs from the paper, where there is one basis, the coordinate axes, and all directions climb the discrepancy of
+    all particles and are followed at once: with few particles for the dimension they then chase noise, and good
+    particles never come to rest. Here directions climb on half of the particles, in units of the noise, and one takes
+    the place of its r where the other half confirms it.
 
     Examples
     --------
@@ -127,18 +128,22 @@ def sliced_svgd(
         slice_optimizer = optax.adam(0.01, b1=0.5, b2=0.9)
 
     def init_lines(x: Array) -> Lines:
-        two = basis == "principal" and x.shape[0] > x.shape[1] > 1
-        g = jnp.tile(jnp.eye(x.shape[1], dtype=x.dtype), (1 + two, 1))
-        widths = _widths(x, g, with_rule(kernel, bandwidth_rule, x.shape[0]))
+        count, dim = x.shape
+        g = jnp.eye(dim, dtype=x.dtype)
+        r = None
+        one_rule = kernel.bandwidth is None or np.ndim(kernel.bandwidth) == 0
+        if basis == "principal" and count > dim > 1 and one_rule:
+            r = g = jnp.tile(g, (2, 1))  # principal axes take the place of the second half
+        widths = _widths(x, g, with_rule(kernel, bandwidth_rule, count))
         zero = jnp.zeros((), jnp.int32)
-        return Lines(g if two else None, g, g, widths, slice_optimizer.init(g), x, zero, zero)
+        return Lines(r, g, g, widths, slice_optimizer.init(g), x, zero, zero)
 
     def refresh(lines: Lines, x: Array, s: Array, ruled: Kernel) -> Lines:
         count = lines.refreshed + 1
         lines = lines._replace(anchor=x, age=jnp.zeros_like(lines.age), refreshed=count)
         if lines.r is not None:
-            doubled = count & (count - 1) == 0
-            lines = lax.cond(doubled, lambda: start_at(_two_bases(s), lines), lambda: lines)
+            doubled = (count & (count - 1)) == 0  # a power of two
+            lines = lax.cond(doubled, lambda: _turn(lines, s), lambda: lines)
         if slice_steps == 0 or x.shape[0] < 4:  # too few to fit and to judge
             return lines._replace(widths=_widths(x, lines.g, ruled))
 
@@ -153,9 +158,6 @@ def sliced_svgd(
         found = _signal(x[1::2], s[1::2], lines.r, climbing, ruled) > SIGNAL
         g = jnp.where(found[:, None], climbing, jnp.eye(x.shape[1], dtype=x.dtype) if lines.r is None else lines.r)
         return lines._replace(g=g, climbing=climbing, widths=_widths(x, g, ruled), optimizer=optimizer_state)
-
-    def start_at(r: Array, lines: Lines) -> Lines:
-        return lines._replace(r=r, g=r, climbing=r, optimizer=slice_optimizer.init(r))
 
     def find_force(x: Array, s: Array, lines: Lines, *_: Any) -> tuple[Force, Lines]:
         ruled = with_rule(kernel, bandwidth_rule, x.shape[0])
@@ -187,8 +189,13 @@ def force(
     return Force(total, repulsive, share * value.sum())
 
 
-def _two_bases(s: Float[Array, "n d"]) -> Float[Array, "m d"]:
-    return jnp.concatenate([jnp.eye(s.shape[1], dtype=s.dtype), jnp.linalg.eigh(jnp.cov(s.T))[1].T])
+def _turn(lines: Lines, s: Float[Array, "n d"]) -> Lines:
+    """Lines whose second basis is the principal axes of these scores; the first stays as it is."""
+    assert lines.r is not None
+    dim = s.shape[1]
+    axes = jnp.linalg.eigh(jnp.cov(s.T))[1].T
+    r, g, climbing = (a.at[dim:].set(axes) for a in (lines.r, lines.g, lines.climbing))
+    return lines._replace(r=r, g=g, climbing=climbing)
 
 
 def _signal(x: Array, s: Array, r: Array | None, g: Array, kernel: Kernel) -> Float[Array, " m"]:
@@ -212,7 +219,7 @@ def _project(x: Array, s: Array, r: Array | None, g: Array, widths: Array) -> Pr
     return Projected(g / widths[:, None] @ x.T, along, (aligned / widths)[:, None])
 
 
-def _forces(data: Projected, kernel: Kernel) -> tuple[Float[Array, " d"], Float[Array, "d n"], Float[Array, "d n"]]:
+def _forces(data: Projected, kernel: Kernel) -> tuple[Float[Array, " m"], Float[Array, "m n"], Float[Array, "m n"]]:
     """V-statistics, and the two parts of the witness at the particles: attraction and repulsion."""
     count = data.u.shape[1]
     if kernel.spectrum is None or count < PAIRS_BELOW:

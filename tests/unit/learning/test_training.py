@@ -176,7 +176,7 @@ def test_errors_name_their_cause():
         learning.maxsksd(gaussian_score, optax.adam(0.01), optimize="r")
     with pytest.raises(ValueError, match=r"basis must have shape \(3, 3\), one direction per row, got \(2, 3\)"):
         fit(learning.maxsksd(gaussian_score, optax.adam(0.01), basis=np.eye(3)[:2]))
-    with pytest.raises(ValueError, match="basis must be orthogonal"):
+    with pytest.raises(ValueError, match="basis must be orthogonal, its rows of length 1"):
         fit(learning.maxsksd(gaussian_score, optax.adam(0.01), basis=2 * np.eye(3)))
     with pytest.raises(FloatingPointError, match="the loss is not finite within steps 0 to 5: use a smaller"):
         fit(learning.ksd(lambda params, x: x * jnp.inf, optax.adam(0.01)))

@@ -153,6 +153,27 @@ def test_the_second_basis_is_the_principal_axes_of_the_scores():
     np.testing.assert_allclose(np.abs(r[6:] @ ROTATION), np.eye(6), atol=0.1)
 
 
+def test_the_second_basis_turns_when_the_refreshes_have_doubled():
+    method = ss.sliced_svgd(lambda x: -(x**3), optax.sgd(0.05), refresh_every=1)
+    state = method.init(normal(40, 6))
+    turned, first = [], []
+    for _ in range(8):
+        before, state = state.directions, method.step(state)[0]
+        turned.append(not np.array_equal(before.r[6:], state.directions.r[6:]))
+        first.append(np.array_equal(state.directions.r[:6], np.eye(6)))
+    assert turned == [True, True, False, True, False, False, False, True]
+    assert all(first)
+    assert not np.allclose(state.directions.climbing[:6], np.eye(6), atol=0.02)  # the first basis climbs on
+
+
+@pytest.mark.parametrize(("shape", "kernel"), [((6, 6), ss.RBF()), ((5, 1), ss.RBF()), ((9, 3), ss.RBF(jnp.ones(3)))])
+def test_one_basis_where_a_second_cannot_be_found(shape, kernel):
+    method = ss.sliced_svgd(lambda x: -x, optax.sgd(0.1), kernel=kernel, refresh_every=1)
+    state, _ = method.step(method.init(normal(*shape)))
+    assert state.directions.r is None
+    assert np.isfinite(state.particles).all()
+
+
 def test_the_force_is_the_mean_over_bases():
     """Along a turned basis it is the force on turned particles, turned back."""
     x, s, widths = normal(20, 6), normal(20, 6) ** 3, jnp.full(6, 0.8)
