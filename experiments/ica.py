@@ -46,7 +46,7 @@ def cells(preset: str) -> list[dict]:
         for d in dims
         for method in METHODS
     ]
-    return sorted(found, key=lambda cell: cell["method"] == "maxsksd-rg")  # last: the paper has a figure of it only
+    return sorted(found, key=lambda cell: cell["method"] == "maxsksd-rg" and cell["seed"] > 0)  # least of interest
 
 
 def matrix(rng: np.random.Generator, dim: int) -> np.ndarray:

@@ -205,7 +205,8 @@ def autoencoders(preset: str) -> str:
         f"{first['temperatures']} temperatures), then imputation of the lower half at D = {vae.IMPUTED_DIM}; the "
         "paper's figures, after longer training, in brackets. The differences are between methods on the same images, "
         "with standard errors over these: one training of each. The kernel of *svgd* is as wide as the median "
-        "distance, that of *s-svgd* and *svgd-narrow* 0.35 of it, as in the released code."
+        "distance, that of *s-svgd* and *svgd-narrow* 0.35 of it, as in the released code. Pictures: samples, then for "
+        "ten images the original, the half that was seen, and the results of ten chains."
     )
     pictures = [
         picture(f"vae-samples-{preset}", "Samples of the decoders"),
