@@ -93,8 +93,8 @@ PAPER = {
         "random probes; whether the batch of 100, which biases the V-statistic, is what holds maxSKSD-g back is open.",
     ),
     "Amortised inference": (
-        "After longer training, with 50 latent samples: SVGD is best at D = 16 and falls off from there, S-SVGD is best "
-        "from D = 32 on and does not; in imputation S-SVGD has the highest accuracy, and as much variety as SVGD.",
+        "After longer training, with 50 latent samples: SVGD is best at D = 16 and falls off from there; S-SVGD is "
+        "best from D = 32 on and does not. In imputation S-SVGD has the highest accuracy, and as much variety as SVGD.",
         "SVGD falls off from D = 32 on and S-SVGD does not; it is ahead of SVGD at every D, and most at 48 and 64. The "
         "usual VAE is not left behind in these few epochs: the difference to it is within 1.3 standard errors. "
         "Imputation has the order of the paper. With the kernel of the released code SVGD loses its spread and is far "
