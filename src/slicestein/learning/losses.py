@@ -48,9 +48,10 @@ def maxsksd(
     optimize
         ``"g"``: r stays at the basis; ``"rg"``: both directions climb.
     basis
-        The directions r, rows of an orthogonal matrix (D, D), where g starts too; by default the coordinate axes. On
-        strongly correlated data take the principal axes, ``np.linalg.eigh(np.cov(x.T))[1].T``: seen from coordinate
-        axes, all scores are dominated by the few directions of least variance, and all g turn there.
+        The directions r, rows of an orthogonal matrix (D, D), where g starts too; by default the coordinate axes. The
+        critic has its directions in coordinates along the basis. On strongly correlated data take the principal axes,
+        ``np.linalg.eigh(np.cov(x.T))[1].T``: along coordinate axes all scores are dominated by the few directions of
+        least variance, and all g turn there.
     kernel
         Kernel on the slices; the paper's bandwidth is 1.5 times the median.
     statistic
@@ -68,16 +69,16 @@ def maxsksd(
     _checks.one_of("optimize", optimize, ("g", "rg"))
     _checks.one_of("statistic", statistic, ("u", "v"))
 
-    def first(x: Array) -> Float[Array, "d d"]:
-        return jnp.eye(x.shape[1], dtype=x.dtype) if basis is None else jnp.asarray(basis, x.dtype)
-
     def init_critic(x: Array) -> dict[str, Array]:
         if basis is not None:
             _checks.orthogonal("basis", basis, x.shape[1])
-        return {name: first(x) for name in optimize}
+        return {name: jnp.eye(x.shape[1], dtype=x.dtype) for name in optimize}
 
     def loss(critic: dict[str, Array], x: Array, s: Array, _: Array) -> Float[Array, ""]:
-        slices = Slices(critic.get("r", first(x)), critic["g"])
+        if basis is not None:  # directions are kept, and climb, in coordinates along the basis
+            turn = jnp.asarray(basis, x.dtype).T
+            x, s = x @ turn, s @ turn
+        slices = Slices(critic.get("r", jnp.eye(x.shape[1], dtype=x.dtype)), critic["g"])
         return discrepancy.sksd(x, s, slices, kernel=kernel, statistic=statistic)
 
     return trainer(
