@@ -129,8 +129,12 @@ def trainer(method: str, x: np.ndarray, seed: int, variant: str | None):
     if method == "lsd":
         first = start_critic(jax.random.key(seed), x.shape[1])
         return learning.lsd(score_fn, optimizer, critic, first, divergence=divergence)
-    basis = None if variant == "axes" else np.linalg.eigh(np.cov(x.T))[1].T
-    return learning.maxsksd(score_fn, optimizer, optimize=method.removeprefix("maxsksd-"), basis=basis)
+    options = {"optimize": method.removeprefix("maxsksd-")}
+    if variant != "axes":
+        # Along principal axes directions need to turn less; slower ones follow less noise.
+        slower = optax.adam(lambda step: 3e-3 / (1 + step / 100) ** 0.5, b1=0.5, b2=0.9)
+        options |= {"basis": np.linalg.eigh(np.cov(x.T))[1].T, "slice_optimizer": slower}
+    return learning.maxsksd(score_fn, optimizer, **options)
 
 
 def work(cell: dict) -> dict:

@@ -186,11 +186,13 @@ def components(preset: str) -> str:
     runs = sorted({r["seed"] for r in rows})
     text = (
         f"Unnormalised ICA models trained for {rows[0]['steps']} steps: test log-likelihood less that of the true "
-        f"model, {len(runs)} run(s) of each, and below it the log-likelihoods of the true models and of the paper."
+        f"model, {len(runs)} runs of each (one of maxSKSD-rg), and below it the log-likelihoods of the true models and "
+        "of the paper."
     )
     variants = (
-        "Variants, one run of each. *axes*: maxSKSD along the coordinate axes, as in the paper. *jump*: the derivative "
-        "of the score in A includes the jumps of the sign, which automatic differentiation does not see."
+        "Variants, one run of each (`--preset variants`). *axes*: maxSKSD along the coordinate axes, as in the paper. "
+        "*jump*: the derivative of the score in A includes the jumps of the sign, which automatic differentiation does "
+        "not see."
     )
     curves = picture(f"ica-{preset}", "Training curves of four losses")
     return "\n\n".join([text, ica.table(rows), curves, variants, "\n".join(ica.gaps(runner.load("ica-variants")))])
@@ -227,7 +229,12 @@ SECTIONS = (
     ("Particles: variance", particles, ("svgd_variance-quick",), "svgd_variance"),
     ("Particles: correlations and modes", targets, ("svgd_targets-quick",), "svgd_targets"),
     ("Bayesian neural networks", networks, ("bnn-paper",), "bnn --preset paper"),
-    ("Independent components", lambda: components("paper"), ("ica-paper", "ica-variants"), "ica --preset paper"),
+    (
+        "Independent components",
+        lambda: components("paper"),
+        ("ica-paper", "ica-variants"),
+        "ica --preset paper",
+    ),
     ("Amortised inference", lambda: autoencoders("long"), ("vae-long",), "vae --preset long"),
 )
 

@@ -57,8 +57,8 @@ def maxsksd(
     statistic
         ``"v"``, which is never negative, or ``"u"``.
     slice_optimizer
-        Any optax optimiser, for the directions; by default Adam with step $0.003 / \sqrt{1 + k / 100}$ after k steps of
-        ascent: late in training a constant step follows the noise of the batch.
+        Any optax optimiser, for the directions; by default Adam with step $0.003 / \sqrt{1 + k / 1000}$ after k of its
+        steps: late in training a constant step follows the noise of the batch.
     slice_steps
         Steps of ascent before each step of the model; 0 keeps the basis.
 
@@ -86,7 +86,7 @@ def maxsksd(
         optimizer,
         loss,
         init_critic=init_critic,
-        critic_optimizer=slice_optimizer or _adam(lambda step: 3e-3 / jnp.sqrt(1 + step / 100)),
+        critic_optimizer=slice_optimizer or _adam(lambda step: 3e-3 / jnp.sqrt(1 + step / 1000)),
         critic_steps=slice_steps,
         retract=lambda critic: jax.tree.map(lambda a: a / jnp.linalg.norm(a, axis=1, keepdims=True), critic),
     )
