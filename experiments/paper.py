@@ -91,9 +91,9 @@ PAPER = {
         "The same: maxSKSD-g is ahead of LSD from D = 80 on, and level with it at D = 60. Its slices are along the "
         "principal axes of the data ([decision 6](decisions/0006-principal-axes.md)); along the coordinate axes, as in "
         "the paper, it is far behind at D = 200. Our LSD has the exact divergence of its critic where the paper has "
-        "random probes. No loss unmixes the sources: at best it reaches what the covariance alone gives. The reason is "
-        "the sign in the score, whose jumps automatic differentiation does not see; with their derivative LSD does "
-        "unmix, and the kernel losses do not, at this batch size and in these steps.",
+        "random probes. No loss unmixes the sources: at best it reaches what the covariance alone gives. For LSD the "
+        "reason is the sign in the score, whose jumps automatic differentiation does not see: with their derivative it "
+        "does unmix. The kernel losses then do not either, at this batch size and in these steps.",
     ),
     "Amortised inference": (
         "After longer training, with 50 latent samples: SVGD is best at D = 16 and falls off from there; S-SVGD is "

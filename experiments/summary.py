@@ -176,18 +176,18 @@ def networks() -> str:
 def costs() -> str:
     text = (
         "Time and temporary memory, single precision, two cores. KSD and SVGD are O(N² D), as in the paper; SKSD and "
-        "S-SVGD, there O(N² D²), are O(N D²) here; S-SVGD with one basis, as in the paper (two cost twice as much)."
+        "S-SVGD, there O(N² D²), are O(N D²) here; S-SVGD with one basis, as in the paper."
     )
     return text + "\n\n" + (runner.HERE.parent / "benchmarks" / "results" / "costs.md").read_text().strip()
 
 
 def components(preset: str) -> str:
     rows = runner.load(f"ica-{preset}")
-    runs = sorted({r["seed"] for r in rows})
+    runs = {method: len({r["seed"] for r in rows if r["method"] == method}) for method in ica.METHODS}
     text = (
         f"Unnormalised ICA models trained for {rows[0]['steps']} steps: test log-likelihood less that of the true "
-        f"model, {len(runs)} runs of each (one of maxSKSD-rg), and below it the log-likelihoods of the true models and "
-        "of the paper."
+        f"model, and below it the log-likelihoods of the true models and of the paper. Runs: "
+        f"{', '.join(f'{method} {count}' for method, count in runs.items())}."
     )
     variants = (
         "Variants, one run of each (`--preset variants`). *axes*: maxSKSD along the coordinate axes, as in the paper. "

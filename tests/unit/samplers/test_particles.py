@@ -198,7 +198,8 @@ def test_principal_axes_serve_correlated_targets():
         found = np.cov(ss.run(method, 2 * normal(100, 6), 1500, progress=False).particles.T)
         return np.linalg.norm(found - covariance) / np.linalg.norm(covariance)
 
-    assert error("principal") < 0.2 < error("axes")
+    assert error("principal") < 0.12
+    assert error("axes") > 0.5
 
 
 def test_noise_makes_a_single_pair_of_particles_a_sampler():
