@@ -62,7 +62,8 @@ PAPER = {
     "Particles: variance": (
         "SVGD collapses as D grows, at any number of particles; S-SVGD keeps a variance near 1. The repulsive force "
         "of SVGD fades with D, that of S-SVGD does not.",
-        "The same optimiser up to its constants (RMSProp), the coordinate axes as the basis, and the same findings. "
+        "The same optimiser up to its constants (RMSProp), and the same findings, with the coordinate axes as the "
+        "basis and with two bases, the default if there are more particles than dimensions. "
         "Directions are followed where the half of the particles that they were not fitted to confirms them, not at "
         "once as in the paper ([decision 5](decisions/0005-confirmed-directions.md)).",
     ),
