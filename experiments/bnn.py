@@ -226,8 +226,9 @@ def mean_and_error(values, digits: int = 3) -> str:
 def table(rows: list[dict]) -> str:
     """Means and standard errors over the trials that both methods have, the paper's figures beside them."""
     lines = [
-        "| data | trials | RMSE SVGD | RMSE S-SVGD | paper | LL SVGD | LL S-SVGD | paper | LL, difference | seconds |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| data | trials | RMSE SVGD | RMSE S-SVGD | paper | LL SVGD | LL S-SVGD | paper | LL, difference "
+        "| spread, ratio | seconds |",
+        f"|{' --- |' * 11}",
     ]
     for name in SETTINGS:
         svgd, sliced = ({r["trial"]: r for r in rows if (r["data"], r["method"]) == (name, m)} for m in METHODS)
@@ -235,9 +236,9 @@ def table(rows: list[dict]) -> str:
         if not trials:
             continue
         digits = 4 if name == "naval" else 3  # of RMSE
-        rmse, likelihood, seconds = (
+        rmse, likelihood, spread, seconds = (
             np.array([[rows_of[trial][what] for trial in trials] for rows_of in (svgd, sliced)])
-            for what in ("rmse", "log_likelihood", "seconds")
+            for what in ("rmse", "log_likelihood", "spread", "seconds")
         )
         found = [
             *(mean_and_error(v, digits) for v in rmse),
@@ -245,6 +246,7 @@ def table(rows: list[dict]) -> str:
             *(mean_and_error(v) for v in likelihood),
             ", ".join(f"{v:.3f}" for v in PAPER[name][1::2]),
             mean_and_error(likelihood[1] - likelihood[0]),
+            f"{spread[1].mean() / spread[0].mean():.1f}",
             " / ".join(f"{v:.0f}" for v in seconds.mean(1)),
         ]
         lines.append(f"| {name} | {len(trials)} | {' | '.join(found)} |")

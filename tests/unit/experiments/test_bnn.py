@@ -91,20 +91,21 @@ def test_validation_rows_are_training_rows_left_out():
 
 
 def test_the_table_compares_trials_that_both_methods_have():
-    def row(method, trial, log_likelihood, **more):
-        return {"data": "power", "method": method, "trial": trial, "log_likelihood": log_likelihood} | more
+    def row(method, trial, log_likelihood, spread=1.0, **more):
+        run = {"data": "power", "method": method, "trial": trial}
+        return run | {"log_likelihood": log_likelihood, "spread": spread} | more
 
     rows = [
         row("svgd", 0, -2.0, rmse=4.0, seconds=1.0),
         row("svgd", 1, -4.0, rmse=6.0, seconds=3.0),
         row("svgd", 2, 100.0, rmse=0.0, seconds=9.0),
-        row("s-svgd", 1, -3.5, rmse=5.0, seconds=6.0, best_log_likelihood=-3.25),
-        row("s-svgd", 0, -1.9, rmse=5.0, seconds=4.0, best_log_likelihood=-1.9),
+        row("s-svgd", 1, -3.5, rmse=5.0, seconds=6.0, spread=2.5, best_log_likelihood=-3.25),
+        row("s-svgd", 0, -1.9, rmse=5.0, seconds=4.0, spread=1.5, best_log_likelihood=-1.9),
     ]
     (line,) = bnn.table(rows).splitlines()[2:]
     assert line == (
         "| power | 2 | 5.000 ± 1.000 | 5.000 ± 0.000 | 3.979, 3.914 | -3.000 ± 1.000 | -2.700 ± 0.800 | -2.802, -2.786 "
-        "| 0.300 ± 0.200 | 2 / 5 |"
+        "| 0.300 ± 0.200 | 2.0 | 2 / 5 |"
     )
     assert bnn.leak_table(rows).splitlines()[2:] == []  # of one method only
     rows[1]["best_log_likelihood"] = -3.0
