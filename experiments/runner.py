@@ -22,10 +22,15 @@ def identity(row: dict, keys: list[str]) -> str:
     return json.dumps({k: row.get(k) for k in keys}, sort_keys=True)
 
 
-def load(name: str) -> list[dict]:
-    """All lines of a result file."""
+def load(name: str, cells: list[dict] | None = None) -> list[dict]:
+    """All lines of a result file, or those of certain cells."""
     path = RESULTS / f"{name}.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    if cells is None:
+        return rows
+    keys = sorted({k for cell in cells for k in cell})
+    wanted = {identity(cell, keys) for cell in cells}
+    return [row for row in rows if identity(row, keys) in wanted]
 
 
 def _single_threaded() -> None:
@@ -39,7 +44,7 @@ def run(name: str, cells: list[dict], work: Callable[[dict], dict]) -> list[dict
     RESULTS.mkdir(exist_ok=True)
     FIGURES.mkdir(exist_ok=True)
     keys = sorted({k for cell in cells for k in cell})
-    done = {identity(row, keys) for row in load(name)}
+    done = {identity(row, keys) for row in load(name, cells)}
     missing = [cell for cell in cells if identity(cell, keys) not in done]
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     _single_threaded()  # inherited by the workers, before any of them imports JAX

@@ -1,13 +1,16 @@
-"""The posterior of the Bayesian networks, and that nothing of the test part is seen before the end."""
+"""The posterior of the Bayesian networks, their evaluation, and how settings are chosen and compared."""
 
-import os
+import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import scipy.stats
 
-from experiments import bnn, data, runner
+import slicestein as ss
+from experiments import bnn, runner
 
 
 def networks(num_inputs):
@@ -48,46 +51,47 @@ def test_a_batch_stands_for_all_data():
 
 
 def test_the_best_choice_is_best_on_average(monkeypatch):
-    (low, high), (scale, _) = bnn.LEARNING_RATES["yacht"], bnn.SCALES["svgd"]
-    made = ((low, (1.0, 1.0)), (high, (9.0, -9.0)))  # the second is best on one split
+    (low, high), (scale, _) = bnn.LEARNING_RATES["boston"], bnn.SCALES["svgd"]
+    values = {low: (1.0, 1.0), high: (9.0, -9.0)}  # the second is best on one split
     rows = [
-        {"data": "yacht", "method": "svgd", "learning_rate": rate, "scale": s, "log_likelihood": value - (s != scale)}
-        for rate, values in made
-        for value in values
-        for s in bnn.SCALES["svgd"]
+        cell | {"log_likelihood": values[cell["learning_rate"]][cell["trial"]] - (cell["scale"] != scale)}
+        for cell in bnn.cells("tune")
+        if cell["data"] == "boston"
     ]
-    monkeypatch.setattr(runner, "load", lambda name: rows)
-    assert bnn.best("yacht", "svgd") == (low, scale)
+    monkeypatch.setattr(runner, "load", lambda name, cells: [r for r in rows if r["method"] == cells[0]["method"]])
+    assert bnn.best("boston", "svgd") == (low, scale)
+    rows.pop()
+    with pytest.raises(SystemExit, match="run --preset tune first"):
+        bnn.best("boston", "s-svgd")
 
 
-@pytest.mark.skipif(not os.environ.get("SLICESTEIN_DATA"), reason="SLICESTEIN_DATA is not set")
-def test_training_sees_nothing_of_the_test_part(monkeypatch):
-    split = data.uci_split("yacht", 3)
-    whole = data.load("uci/yacht")
-    order = np.random.RandomState(1)
-    for _ in range(4):
-        rows = order.permutation(len(whole["y"]))
-    held_out = rows[round(0.9 * len(rows)) :]
-    np.testing.assert_array_equal(split["y_test"], whole["y"][held_out])
-
-    altered = {name: value.copy() for name, value in whole.items()}
-    altered["x"][held_out] += 100.0
-    altered["y"][held_out] = 1e6
-    monkeypatch.setattr(data, "load", lambda name: altered)
-    other = data.uci_split("yacht", 3)
-    for found, expected in ((other, split), (data.validation_split(other, 3), data.validation_split(split, 3))):
-        for name in ("x_train", "y_train", "y_mean", "y_std"):
-            np.testing.assert_array_equal(found[name], expected[name])
-    np.testing.assert_array_equal(data.validation_split(other, 3)["x_test"], data.validation_split(split, 3)["x_test"])
+def test_evaluation_is_that_of_a_mixture_in_the_units_of_the_data():
+    rng = np.random.default_rng(2)
+    x, y = rng.standard_normal((7, 3)), 40 + 5 * rng.standard_normal(7)
+    particles = networks(3)
+    found = bnn.evaluate(particles, {"x_test": x, "y_test": y, "y_mean": 40.0, "y_std": 5.0})
+    hidden = np.maximum(np.einsum("ni,pih->pnh", x, particles["w1"]) + particles["b1"][:, None], 0)
+    mean = 40 + 5 * (np.einsum("pnh,ph->pn", hidden, particles["w2"]) + particles["b2"][:, None])
+    deviation = 5 * np.exp(-particles["log_noise_precision"] / 2)[:, None]
+    mixture = scipy.stats.norm.pdf(y, mean, deviation).mean(0)
+    np.testing.assert_allclose(found["log_likelihood"], np.log(mixture).mean(), rtol=1e-5)
+    np.testing.assert_allclose(found["rmse"], np.sqrt(((mean.mean(0) - y) ** 2).mean()), rtol=1e-5)
 
 
-@pytest.mark.skipif(not os.environ.get("SLICESTEIN_DATA"), reason="SLICESTEIN_DATA is not set")
-def test_validation_rows_are_training_rows_left_out():
-    split = data.uci_split("yacht", 0)
-    part = data.validation_split(split, 0)
-    together = np.concatenate([part["x_train"], part["x_test"]])
-    assert len(part["x_test"]) == round(0.1 * len(split["x_train"]))
-    np.testing.assert_array_equal(np.sort(together, axis=0), np.sort(split["x_train"], axis=0))
+def test_training_is_a_loop_of_steps_with_snapshots():
+    rng = np.random.default_rng(3)
+    x, y = (jnp.asarray(rng.standard_normal(shape), "float32") for shape in ((10, 3), 10))
+    start, key = bnn.start(jax.random.key(0), 3), jax.random.key(1)
+    history = bnn.trainer("yacht", "svgd", 4, 1e-2, 1.0, 10)(start, x, y, key)
+
+    score = jax.vmap(jax.grad(functools.partial(bnn.log_posterior, num_data=10)), in_axes=(0, None, None))
+    algorithm = ss.svgd(score, optax.rmsprop(optax.cosine_decay_schedule(1e-2, 4), decay=0.9))
+    state, seen = algorithm.init(start), []
+    for i in range(4):  # one batch an epoch
+        rows = jax.random.randint(jax.random.fold_in(key, i), (10,), 0, 10)
+        state, _ = algorithm.step(state, x[rows], y[rows])
+        seen.append(state.particles["w2"])
+    np.testing.assert_allclose(history["w2"], np.stack(seen)[[1, 3]], rtol=1e-4, atol=1e-6)
 
 
 def test_the_table_compares_trials_that_both_methods_have():
@@ -105,8 +109,8 @@ def test_the_table_compares_trials_that_both_methods_have():
     (line,) = bnn.table(rows).splitlines()[2:]
     assert line == (
         "| power | 2 | 5.000 ± 1.000 | 5.000 ± 0.000 | 3.979, 3.914 | -3.000 ± 1.000 | -2.700 ± 0.800 | -2.802, -2.786 "
-        "| 0.300 ± 0.200 | 2.0 | 2 / 5 |"
+        "| 0.3000 ± 0.2000 | 2.0 | 2 / 5 |"
     )
     assert bnn.leak_table(rows).splitlines()[2:] == []  # of one method only
     rows[1]["best_log_likelihood"] = -3.0
-    assert bnn.leak_table(rows).splitlines()[2:] == ["| power | 1 | 1.000 | 0.125 |"]
+    assert bnn.leak_table(rows).splitlines()[2:] == ["| power | 1 | 1.000 | 0.250 |"]

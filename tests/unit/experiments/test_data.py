@@ -88,3 +88,42 @@ def test_an_unreachable_server_is_named(server, monkeypatch):
     monkeypatch.setattr(data, "MNIST_URL", "http://127.0.0.1:9/mnist.npz")
     with pytest.raises(FileNotFoundError, match="cannot be reached: set SLICESTEIN_DATA"):
         data.load("mnist")
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """Fifty rows, their number in x and y; the arrays may be changed."""
+    number = np.arange(50.0)
+    arrays = {"x": np.column_stack([number, np.ones(50), -number]), "y": 3 * number}
+    monkeypatch.setattr(data, "load", lambda name: arrays)
+    return arrays
+
+
+def row_numbers(split, part):
+    """Rows of a part of a split, from its targets; its inputs must belong to the same rows."""
+    y = split[f"y_{part}"] if part == "test" else split["y_mean"] + split["y_std"] * split[f"y_{part}"]
+    number = np.round(y / 3).astype(int)
+    assert np.all(np.diff(split[f"x_{part}"][np.argsort(number), 0]) > 0)
+    return number
+
+
+def test_splits_cover_the_rows_once(rows):
+    split = data.uci_split("yacht", 3)
+    part = data.validation_split(split, 3)
+    test, kept, left_out = row_numbers(split, "test"), row_numbers(part, "train"), row_numbers(part, "test")
+    assert (len(test), len(left_out), len(kept)) == (5, 5, 40)
+    assert sorted([*test, *kept, *left_out]) == list(range(50))
+    assert sorted([*kept, *left_out]) == sorted(row_numbers(split, "train"))
+
+
+def test_a_split_is_standardised_by_its_training_part_alone(rows):
+    split = data.uci_split("yacht", 3)
+    np.testing.assert_allclose(split["x_train"].mean(0), 0, atol=1e-12)
+    np.testing.assert_allclose(split["x_train"].std(0), [1, 0, 1], atol=1e-12)  # the constant column stays finite
+    held_out = row_numbers(split, "test")
+    rows["x"][held_out] += 100
+    rows["y"][held_out] = 1e6
+    altered = data.uci_split("yacht", 3)
+    for name in ("x_train", "y_train", "y_mean", "y_std"):
+        np.testing.assert_array_equal(altered[name], split[name])
+    assert (altered["y_test"] == 1e6).all()
