@@ -86,7 +86,8 @@ PAPER = {
         "and Protein, by far on Energy and Naval; on Boston, Concrete and Combined they are worse by less than "
         "the two standard errors together. On Wine both methods are worse by about three of ours: the "
         "best epoch on the test set, which the paper's figures have, adds a sixth of that to S-SVGD; the "
-        "paper's other splits may be the rest. The paper's kernel is the better one for S-SVGD on three of the small sets only.",
+        "paper's other splits may be the rest. The paper's kernel is the better one for S-SVGD on three of the small "
+        "sets only.",
     ),
     "Independent components": (
         "KSD fails from D = 40 on; LSD and maxSKSD-g stay close, and maxSKSD-g is ahead from D = 80 on; maxSKSD-rg is "

@@ -180,7 +180,8 @@ def networks() -> str:
         "paper's kernel and a narrower one, in bold what was taken. A tenth of the training part of split 0 is left "
         "out, of four splits for Yacht and two for Boston, and the choice serves all trials: rows of later test parts "
         "had a share in it. Two of these settings are special cases: SVGD with scale 0.5 is all but an ensemble of "
-        "independent networks, and S-SVGD with scale 0.01 keeps to the coordinate axes, because no other direction was confirmed where we looked."
+        "independent networks, and S-SVGD with scale 0.01 keeps to the coordinate axes, because no other "
+        "direction was confirmed where we looked."
     )
     leak = (
         "What the best of 50 evenly spaced epochs on the test set would add to the log-likelihood (the released code "
