@@ -180,8 +180,7 @@ def gaps(rows: list[dict]) -> list[str]:
         found.setdefault(name, {d: [] for d in dims})[r["d"]].append(r["gap"])
 
     def show(values):
-        error = f" ± {np.std(values, ddof=1) / np.sqrt(len(values)):.2f}" if len(values) > 1 else ""
-        return f"{np.mean(values):.2f}{error}" if values else ""
+        return runner.mean_and_error(values, ".2f") if values else ""
 
     lines = ["| method | " + " | ".join(f"D = {d}" for d in dims) + " |", "| --- |" + " --- |" * len(dims)]
     lines += [f"| {name} | " + " | ".join(map(show, found[name].values())) + " |" for name in sorted(found)]

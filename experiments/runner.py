@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 HERE = Path(__file__).parent
@@ -40,7 +41,7 @@ def _single_threaded() -> None:
 
 
 def run(name: str, cells: list[dict], work: Callable[[dict], dict]) -> list[dict]:
-    """Run the cells that are missing from results/NAME.jsonl; `work` must be importable by name."""
+    """Run the cells that are missing from results/NAME.jsonl and return the lines of all; `work` must be importable."""
     RESULTS.mkdir(exist_ok=True)
     FIGURES.mkdir(exist_ok=True)
     keys = sorted({k for cell in cells for k in cell})
@@ -61,7 +62,13 @@ def run(name: str, cells: list[dict], work: Callable[[dict], dict]) -> list[dict
             file.write(json.dumps(pending[future] | future.result()) + "\n")
             file.flush()
             progress.advance(bar)
-    return load(name)
+    return load(name, cells)
+
+
+def mean_and_error(values, form: str = ".3f") -> str:
+    """Mean and standard error; of a single value the value."""
+    mean = format(np.mean(values), form)
+    return f"{mean} ± {np.std(values, ddof=1) / np.sqrt(len(values)):{form.lstrip('+')}}" if len(values) > 1 else mean
 
 
 def preset(description: str, choices: tuple[str, ...] = ("smoke", "quick", "paper")) -> str:

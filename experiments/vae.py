@@ -140,7 +140,7 @@ def differences(rows: list[dict]) -> str:
             pair = [found.get((method, dim)) for method in ("s-svgd", other)]
             if all(pair):
                 gap = np.subtract(*(row["log_p"] for row in pair))
-                numbers.append(f"{gap.mean():+.2f} ± {gap.std(ddof=1) / np.sqrt(len(gap)):.2f}")
+                numbers.append(runner.mean_and_error(gap, "+.2f"))
             else:
                 numbers.append("")
         lines.append(f"| {other} | " + " | ".join(numbers) + " |")

@@ -49,6 +49,8 @@ def square(cell):
 
 def test_done_cells_are_not_run_again(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "RESULTS", tmp_path)
-    (tmp_path / "squares.jsonl").write_text('{"n": 1, "square": "already there"}\n')
+    (tmp_path / "squares.jsonl").write_text(
+        '{"n": 1, "square": "already there"}\n{"n": 3, "square": "not asked for"}\n'
+    )
     rows = runner.run("squares", [{"n": 1}, {"n": 2}], square)
     assert sorted((row["n"], row["square"]) for row in rows) == [(1, "already there"), (2, 4)]

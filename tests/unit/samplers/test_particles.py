@@ -276,6 +276,15 @@ def test_few_particles_keep_the_axes(count):
     np.testing.assert_array_equal(state.directions.g, np.eye(2))
 
 
+@pytest.mark.parametrize(("scale", "turned"), [(0.01, 0), (0.387, 60)])
+def test_a_narrow_kernel_keeps_the_axes(scale, turned):
+    """It sees single particles, on every line alike; a wider one sees that all are off, and lines turn."""
+    options = {"kernel": ss.RBF(scale=scale), "bandwidth_rule": "median/log n", "basis": "axes", "refresh_every": 1}
+    method = ss.sliced_svgd(lambda x: -x, optax.sgd(1e-6), **options)
+    g = ss.run(method, 5 + normal(200, 60), 10, progress=False).state.directions.g
+    assert (g != jnp.eye(60)).any(1).sum() == turned
+
+
 def test_a_run_stops_when_told():
     calls = []
     stop = lambda state, info: calls.append(float(info.discrepancy)) or len(calls) == 2
