@@ -41,17 +41,17 @@ docs: .venv/.installed-docs  ## the documentation, in site/
 
 clean:  ## remove what was built; .venv stays and is refreshed by the next target
 	rm -rf build dist site demo .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	rm -rf .import_linter_cache src/*.egg-info src/slicestein/_trig.*.so .venv/.installed*
+	rm -rf .import_linter_cache src/*.egg-info src/slicestein/_stein/_trig.*.so .venv/.installed*
 	find src tests benchmarks examples experiments -name __pycache__ -prune -exec rm -r {} + 2>/dev/null || true
 
 # setuptools and jax first, then no build isolation: jax, needed to build, is downloaded once.
-.venv/.installed: pyproject.toml setup.py constraints.txt $(wildcard src/slicestein/_trig.cpp)
+.venv/.installed: pyproject.toml setup.py constraints.txt $(wildcard src/slicestein/_stein/_trig.cpp)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) setuptools jax
-	rm -f src/slicestein/_trig.*.so
+	rm -f src/slicestein/_stein/_trig.*.so
 	$(PIP) --no-build-isolation -e '.[all,dev]'
-	@ls src/slicestein/_trig.*.so >/dev/null 2>&1 || \
+	@ls src/slicestein/_stein/_trig.*.so >/dev/null 2>&1 || \
 	    echo "note: the C++ extension was not built; the pure JAX path is used"
 	@touch $@
 

@@ -19,8 +19,8 @@ unix_flags = [
 ]
 
 trig = Extension(
-    "slicestein._trig",
-    sources=["src/slicestein/_trig.cpp"],
+    "slicestein._stein._trig",
+    sources=["src/slicestein/_stein/_trig.cpp"],
     include_dirs=[jax.ffi.include_dir()],
     language="c++",
     extra_compile_args=["/std:c++17", "/O2"] if windows else unix_flags,

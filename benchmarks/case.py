@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import slicestein as ss
-from slicestein import _compiled
+from slicestein._stein import compiled as _compiled
 
 jax.config.update("jax_enable_x64", True)
 

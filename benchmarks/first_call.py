@@ -25,7 +25,7 @@ import slicestein as ss
 x = np.random.default_rng(0).standard_normal((1000, 100), dtype=np.float32)
 ss.gof_test(x, -x, key=0)
 """
-COMMAND = ["-m", "slicestein.cli", "test", "draws.npz", "--score", "draws.npz"]
+COMMAND = ["-m", "slicestein._cli", "test", "draws.npz", "--score", "draws.npz"]
 CASES = {
     "import jax": (["-c", "import jax"], 5),
     "import slicestein": (["-c", "import slicestein"], 5),

@@ -15,8 +15,8 @@ import optax
 
 import slicestein as ss
 from benchmarks.__main__ import RESULTS
-from slicestein.learning.training import trainer
-from slicestein.samplers.svgd import force as svgd_force
+from slicestein.learning._training import trainer
+from slicestein.samplers._svgd import force as svgd_force
 
 
 def timed(fn, repeats: int = 9) -> dict:

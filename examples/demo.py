@@ -4,7 +4,7 @@ from pathlib import Path
 
 import jax
 
-from slicestein import demo
+from slicestein._cli import demo
 
 if __name__ == "__main__":
     jax.config.update("jax_enable_x64", True)

@@ -33,8 +33,8 @@ def work(cell: dict) -> dict:
     import jax.numpy as jnp
 
     import slicestein as ss
+    from slicestein._directions.whitening import whiten
     from slicestein.samplers import SGHMC
-    from slicestein.whitening import whiten
 
     covariance = target(cell["seed"])
     precision = jnp.asarray(np.linalg.inv(covariance))

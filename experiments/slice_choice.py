@@ -38,7 +38,7 @@ def work(cell: dict) -> dict:
     import jax
 
     import slicestein as ss
-    from slicestein.whitening import whiten
+    from slicestein._directions.whitening import whiten
 
     rng = np.random.default_rng([cell["seed"], cell["d"], PROBLEMS.index(cell["problem"].split()[-1])])
     x, score_fn, _ = draw(cell["problem"], rng, 1000, cell["d"])

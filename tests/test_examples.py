@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [[ROOT / "examples" / "demo.py"], ["-m", "slicestein.cli", "demo"]])
+@pytest.mark.parametrize("command", [[ROOT / "examples" / "demo.py"], ["-m", "slicestein._cli", "demo"]])
 def test_demo_names_the_wrong_parameter_and_writes_reports(tmp_path, command):
     run = subprocess.run(
         [sys.executable, *command],

@@ -7,16 +7,16 @@ from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from types import ModuleType as _ModuleType
 
-from slicestein.active_slices import active_slices
+from slicestein._directions.active import active_slices
+from slicestein._directions.fitting import SliceFit, fit_slices
+from slicestein._stein.ssd import SSD, ssd
 from slicestein.discrepancy import integrated_sksd, ksd, sksd, witness
-from slicestein.fit_slices import SliceFit, fit_slices
-from slicestein.gof import gof_test
+from slicestein.gof.result import GofResult
+from slicestein.gof.test import gof_test
 from slicestein.kernels import IMQ, RBF, Matern
-from slicestein.result import GofResult
 from slicestein.samplers import grassmann_svgd, noisy_svgd, run, sliced_svgd, svgd
 from slicestein.score import score_from
 from slicestein.slices import Slices
-from slicestein.ssd import SSD, ssd
 
 __version__ = _version("slicestein")
 

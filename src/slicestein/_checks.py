@@ -19,6 +19,13 @@ ArrayLike = Array | np.ndarray
 ScoreLike = ArrayLike | Callable[[Array], Any]
 
 
+class InputError(ValueError):
+    """What was passed in cannot be used; the message names the argument, what was found and what to do.
+
+    A `ValueError` of its own, so that faults of the input can be told from faults of the package.
+    """
+
+
 def is_concrete(*arrays: Any) -> bool:
     """Whether the values of all arrays can be looked at now."""
     return not any(isinstance(a, jax.core.Tracer) for a in arrays)
@@ -32,20 +39,20 @@ def as_key(key: Any) -> Array:
         return key
     if isinstance(key, jax.Array) and key.dtype == jnp.uint32 and key.shape == (2,):
         return jax.random.wrap_key_data(key)
-    raise ValueError(f"key must be an int seed or a jax.random.key, got {type(key).__name__}")
+    raise InputError(f"key must be an int seed or a jax.random.key, got {type(key).__name__}")
 
 
 def one_of(name: str, value: Any, allowed: Collection[str]) -> None:
     """Require that an option is one of the allowed strings."""
     if value not in allowed:
-        raise ValueError(f"{name} must be one of {sorted(allowed)}, got {value!r}")
+        raise InputError(f"{name} must be one of {sorted(allowed)}, got {value!r}")
 
 
 def positive(**values: Any) -> None:
     """Require that numbers are positive."""
     for name, value in values.items():
         if is_concrete(value) and not value > 0:
-            raise ValueError(f"{name} must be positive, got {value!r}")
+            raise InputError(f"{name} must be positive, got {value!r}")
 
 
 def floating(value: Any) -> Array:
@@ -59,14 +66,14 @@ def as_matrix(name: str, value: Any, *, columns: str = "D") -> Float[Array, "n d
     try:
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a numeric array of shape (N, {columns}): {error}") from None
+        raise InputError(f"{name} must be a numeric array of shape (N, {columns}): {error}") from None
     if jnp.issubdtype(array.dtype, jnp.complexfloating) or not jnp.issubdtype(array.dtype, jnp.number):
-        raise ValueError(f"{name} must hold real numbers, got dtype {array.dtype}")
+        raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if array.ndim != 2:
         hint = f"; for one-dimensional samples pass {name}[:, None]" if array.ndim == 1 else ""
-        raise ValueError(f"{name} must have shape (N, {columns}), got {array.shape}{hint}")
+        raise InputError(f"{name} must have shape (N, {columns}), got {array.shape}{hint}")
     if array.shape[1] == 0:
-        raise ValueError(f"{name} has no columns: got shape {array.shape}")
+        raise InputError(f"{name} has no columns: got shape {array.shape}")
     return array.astype(jnp.promote_types(array.dtype, jnp.float32))
 
 
@@ -78,9 +85,9 @@ def _all_finite(*arrays: Array) -> Array:
 def orthogonal(name: str, value: Any, dim: int) -> None:
     """Require the shape (dim, dim), and rows of length one at right angles."""
     if np.shape(value) != (dim, dim):
-        raise ValueError(f"{name} must have shape ({dim}, {dim}), one direction per row, got {np.shape(value)}")
+        raise InputError(f"{name} must have shape ({dim}, {dim}), one direction per row, got {np.shape(value)}")
     if is_concrete(value) and not np.allclose(np.asarray(value) @ np.asarray(value).T, np.eye(dim), atol=1e-3):
-        raise ValueError(f"{name} must be orthogonal, its rows of length 1 and at right angles")
+        raise InputError(f"{name} must be orthogonal, its rows of length 1 and at right angles")
 
 
 def finite(**arrays: Array) -> None:
@@ -94,7 +101,7 @@ def finite(**arrays: Array) -> None:
         if not good:
             bad = ~np.isfinite(np.asarray(array))
             where = tuple(int(i) for i in np.argwhere(bad)[0])
-            raise ValueError(
+            raise InputError(
                 f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at {where}: "
                 "drop those samples or mend the model"
             )
@@ -104,12 +111,12 @@ def samples_and_score(x: Any, score: ScoreLike) -> tuple[Float[Array, "n d"], Fl
     """Validate samples and the score given as an array or as a batched function of the samples."""
     x = as_matrix("x", x)
     if x.shape[0] < 2:
-        raise ValueError(f"x must hold at least two samples, got shape {x.shape}")
+        raise InputError(f"x must hold at least two samples, got shape {x.shape}")
     if callable(score):
         values = score(x)
         shape = getattr(values, "shape", None)
         if shape != x.shape:
-            raise ValueError(
+            raise InputError(
                 f"score(x) must return shape {x.shape}, the shape of x, got {shape}: pass a function of the "
                 "whole batch, for example score_from(log_density)"
             )
@@ -117,7 +124,7 @@ def samples_and_score(x: Any, score: ScoreLike) -> tuple[Float[Array, "n d"], Fl
         values = score
     s = as_matrix("score", values)
     if s.shape != x.shape:
-        raise ValueError(f"score must have the shape of x, {x.shape}, got {s.shape}")
+        raise InputError(f"score must have the shape of x, {x.shape}, got {s.shape}")
     finite(x=x, score=s)
     dtype = jnp.promote_types(x.dtype, s.dtype)
     return x.astype(dtype), s.astype(dtype)
@@ -126,7 +133,7 @@ def samples_and_score(x: Any, score: ScoreLike) -> tuple[Float[Array, "n d"], Fl
 def columns_vary(x: Float[Array, "n d"]) -> None:
     """Require that no column is constant."""
     if is_concrete(x) and (constant := np.ptp(np.asarray(x), axis=0) == 0).any():
-        raise ValueError(f"column {int(np.argmax(constant))} of x does not vary: drop it, or mend the sampler")
+        raise InputError(f"column {int(np.argmax(constant))} of x does not vary: drop it, or mend the sampler")
 
 
 def unit_rows(name: str, value: Any) -> Float[Array, "m d"]:
@@ -135,7 +142,7 @@ def unit_rows(name: str, value: Any) -> Float[Array, "m d"]:
     finite(**{name: rows})
     unit, norms = _normalise(rows)
     if is_concrete(norms) and not np.all(norms):
-        raise ValueError(f"{name} has a row of zeros (row {int(np.argmin(norms))}): it has no direction")
+        raise InputError(f"{name} has a row of zeros (row {int(np.argmin(norms))}): it has no direction")
     return unit
 
 
@@ -149,7 +156,7 @@ def slices_fit(slices: Any, *, score_dim: int, input_dim: int) -> None:
     """Require that directions live in the space of the scores and of the inputs."""
     for name, rows, dim in (("r", slices.r, score_dim), ("g", slices.g, input_dim)):
         if rows.shape[1] != dim:
-            raise ValueError(f"slices.{name} has dimension {rows.shape[1]}, but the samples have {dim}")
+            raise InputError(f"slices.{name} has dimension {rows.shape[1]}, but the samples have {dim}")
 
 
 def bandwidth(value: Any, num_slices: int) -> None:
@@ -158,16 +165,16 @@ def bandwidth(value: Any, num_slices: int) -> None:
         return
     shape = jnp.shape(value)
     if shape not in ((), (num_slices,)):
-        raise ValueError(f"bandwidth must be a number or have shape ({num_slices},), got shape {shape}")
+        raise InputError(f"bandwidth must be a number or have shape ({num_slices},), got shape {shape}")
     if is_concrete(value) and not bool(np.all(np.asarray(value) > 0)):
-        raise ValueError("bandwidth must be positive")
+        raise InputError("bandwidth must be positive")
 
 
 def spread(bandwidths: Array) -> None:
     """Require that the samples differ along every slice: the median rule has found a width."""
     if is_concrete(bandwidths) and not (positive := np.asarray(bandwidths) > 0).all():
         index = int(np.argmin(positive))
-        raise ValueError(
+        raise InputError(
             f"x does not vary along slice {index}: the median bandwidth is zero. Drop constant columns of x "
             "or pass a fixed bandwidth"
         )

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from slicestein._checks import InputError
+
 
 def in_blocks(
     block: Callable[[Any, Any], tuple[Any, Any]],
@@ -36,7 +38,7 @@ def in_blocks(
         The last state, and the info of all steps.
     """
     if num_steps < 1 or every < 1:
-        raise ValueError(f"num_steps and every must be at least 1, got {num_steps} and {every}")
+        raise InputError(f"num_steps and every must be at least 1, got {num_steps} and {every}")
     infos = []
     with ProgressBar(name, num_steps, wanted=progress) as advance:
         for start in range(0, num_steps, every):

@@ -21,12 +21,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from slicestein import _checks, exact, fourier
-from slicestein._checks import ScoreLike
-from slicestein._tiles import map_in_blocks, sum_over_rows
+from slicestein import _checks
+from slicestein._checks import InputError, ScoreLike
+from slicestein._stein import exact, fourier
+from slicestein._stein.operator import Projected, diagonal_mean, jacobian_term
+from slicestein._stein.tiles import map_in_blocks, sum_over_rows
 from slicestein.kernels import RBF, Kernel, thin
 from slicestein.slices import Slices
-from slicestein.stein import Projected, diagonal_mean, jacobian_term
 
 Statistic = Literal["u", "v"]
 Engine = Literal["auto", "exact", "fourier"]
@@ -154,7 +155,7 @@ def witness(
     data = prepare(x, score, slices, kernel, feature_map)
     points = jnp.asarray(t, data.s.dtype)
     if points.ndim not in (1, 2) or (points.ndim == 2 and points.shape[1] != slices.num):
-        raise ValueError(f"t must have shape (T,) or (T, {slices.num}), got {points.shape}")
+        raise InputError(f"t must have shape (T,) or (T, {slices.num}), got {points.shape}")
     points = jnp.broadcast_to(points.reshape(len(points), -1), (len(points), slices.num))
     return _witness(data, points, kernel, engine=_choose(engine, kernel, data.num_samples))
 
@@ -202,7 +203,7 @@ def ksd(
 def check_kernel(kernel: Kernel, num_slices: int) -> None:
     """Require a kernel with positive bandwidths."""
     if not isinstance(kernel, Kernel):
-        raise ValueError(f"kernel must be RBF(), IMQ() or Matern(), got {kernel!r}")
+        raise InputError(f"kernel must be RBF(), IMQ() or Matern(), got {kernel!r}")
     _checks.bandwidth(kernel.bandwidth, num_slices)
     _checks.bandwidth(kernel.scale, num_slices)
 
@@ -236,7 +237,7 @@ def prepare(x: Any, score: ScoreLike, slices: Slices, kernel: Kernel, feature_ma
     """Check the input of a sliced discrepancy and find the bandwidths."""
     x, s = _checks.samples_and_score(x, score)
     if not isinstance(slices, Slices):
-        raise ValueError(f"slices must be a Slices(r, g), got {type(slices).__name__}")
+        raise InputError(f"slices must be a Slices(r, g), got {type(slices).__name__}")
     check_kernel(kernel, slices.num)
     inputs = x if feature_map is None else jax.vmap(feature_map)(x)
     _checks.slices_fit(slices, score_dim=x.shape[1], input_dim=inputs.shape[1])
@@ -255,7 +256,7 @@ def _choose(engine: Engine, kernel: Kernel, num_samples: int) -> str:
     if engine == "auto":
         return "fourier" if kernel.spectrum is not None and num_samples >= FOURIER_FROM else "exact"
     if engine == "fourier" and kernel.spectrum is None:
-        raise ValueError(f'engine="fourier" needs RBF; for {type(kernel).__name__} use "auto" or "exact"')
+        raise InputError(f'engine="fourier" needs RBF; for {type(kernel).__name__} use "auto" or "exact"')
     return engine
 
 

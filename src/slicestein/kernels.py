@@ -25,7 +25,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from slicestein import _compiled
+from slicestein._checks import InputError
+from slicestein._stein import compiled as _compiled
 
 # Rows used by the median rule: 250 rows give 31,125 pairs and a bandwidth within about 5% of the full one.
 MEDIAN_ROWS = 250
@@ -60,7 +61,7 @@ class Kernel(eqx.Module):
 
     def __check_init__(self) -> None:
         if isinstance(self.bandwidth, str):
-            raise ValueError(f'bandwidth must be "median", a number or an array, got {self.bandwidth!r}')
+            raise InputError(f'bandwidth must be "median", a number or an array, got {self.bandwidth!r}')
 
     @abc.abstractmethod
     def derivatives(self, q: Array) -> tuple[Array, Array, Array]:
@@ -119,7 +120,7 @@ class Matern(Kernel):
 
     def __check_init__(self) -> None:
         if self.smoothness not in (1.5, 2.5):
-            raise ValueError(f"smoothness must be 1.5 or 2.5, got {self.smoothness!r}")
+            raise InputError(f"smoothness must be 1.5 or 2.5, got {self.smoothness!r}")
 
     def derivatives(self, q: Array) -> tuple[Array, Array, Array]:
         rate = math.sqrt(2 * self.smoothness)

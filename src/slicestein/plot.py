@@ -16,10 +16,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from slicestein._checks import ScoreLike, samples_and_score
+from slicestein._checks import InputError, ScoreLike, samples_and_score
 from slicestein.discrepancy import witness
+from slicestein.gof.result import GofResult
 from slicestein.kernels import RBF, Kernel
-from slicestein.result import GofResult
 from slicestein.slices import Slices
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
@@ -43,7 +43,7 @@ def null_distribution(result: GofResult, ax: Axes | None = None) -> Axes:
 def attribution(result: GofResult, ax: Axes | None = None, *, num: int = 10) -> Axes:
     """Share of the discrepancy by coordinate, largest first."""
     if result.per_dimension is None:
-        raise ValueError(f"{result.method} has no slices: there is nothing to attribute")
+        raise InputError(f"{result.method} has no slices: there is nothing to attribute")
     ax = ax or plt.figure(layout="constrained").subplots()
     names, shares = zip(*(result.worst(num) or [("none", 0.0)]), strict=True)
     places = np.arange(len(names))[::-1]

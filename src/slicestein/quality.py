@@ -22,12 +22,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from slicestein import _checks
-from slicestein._checks import ScoreLike
+from slicestein._checks import InputError, ScoreLike
+from slicestein._directions.fitting import fit_slices, slice_weights
+from slicestein._directions.whitening import Whitening, whiten
 from slicestein.discrepancy import prepare, sksd
-from slicestein.fit_slices import fit_slices, slice_weights
 from slicestein.kernels import RBF
 from slicestein.slices import Slices
-from slicestein.whitening import Whitening, whiten
 
 BLOCKS = 20  # of the jackknife, at least; every chain has as many as the others
 LEAST_SAMPLES = 100  # in every set: blocks of a few draws tell nothing
@@ -78,12 +78,12 @@ def compare(sets: Mapping[str, Any], score: ScoreLike, *, key: Any, train_fracti
     ('short step', True)
     """
     if not 0 < train_fraction < 1:
-        raise ValueError(f"train_fraction must lie between 0 and 1, got {train_fraction}")
+        raise InputError(f"train_fraction must lie between 0 and 1, got {train_fraction}")
     data = {name: _chains(name, x, score) for name, x in sets.items()}
     dims = {name: x.shape[2] for name, (x, _) in data.items()}
     if len(set(dims.values())) > 1:
         found = ", ".join(f"{name}: {dim}" for name, dim in dims.items())
-        raise ValueError(f"the sample sets differ in dimension ({found}): compare samples of one model")
+        raise InputError(f"the sample sets differ in dimension ({found}): compare samples of one model")
     cuts = {name: round(train_fraction * x.shape[1]) for name, (x, _) in data.items()}
     ruler = _ruler([(x[:, : cuts[name]], s[:, : cuts[name]]) for name, (x, s) in data.items()], key)
     measured = []
@@ -113,9 +113,9 @@ def _chains(name: str, x: Any, score: ScoreLike) -> Chains:
     try:
         flat, s = _checks.samples_and_score(np.reshape(x, (-1, shape[-1])) if len(shape) == 3 else x, score)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+        raise InputError(f"{name}: {error}") from None
     if flat.shape[0] < LEAST_SAMPLES:
-        raise ValueError(f"{name}: holds {flat.shape[0]} samples: at least {LEAST_SAMPLES} are needed")
+        raise InputError(f"{name}: holds {flat.shape[0]} samples: at least {LEAST_SAMPLES} are needed")
     return flat.reshape(chains, -1, shape[-1]), s.reshape(chains, -1, shape[-1])
 
 

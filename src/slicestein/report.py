@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from slicestein._checks import ScoreLike
-from slicestein.result import GofResult
+from slicestein._checks import InputError, ScoreLike
+from slicestein.gof.result import GofResult
 
 TEMPLATE = "report.html.jinja"
 SLICES = 4  # shown, at most
@@ -89,7 +89,7 @@ def write_report(
 
         from slicestein import plot
     except ImportError as error:
-        raise ValueError(f"a report needs {error.name}: pip install 'slicestein[report]'") from None
+        raise InputError(f"a report needs {error.name}: pip install 'slicestein[report]'") from None
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     slices = worst_slices(result, x)

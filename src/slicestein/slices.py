@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from slicestein import _checks
+from slicestein._checks import InputError
 
 
 class Slices(eqx.Module):
@@ -40,7 +41,7 @@ class Slices(eqx.Module):
         self.r = _checks.unit_rows("r", r)
         self.g = _checks.unit_rows("g", g)
         if self.r.shape[0] != self.g.shape[0]:
-            raise ValueError(f"r and g must have as many rows, got {self.r.shape[0]} and {self.g.shape[0]}")
+            raise InputError(f"r and g must have as many rows, got {self.r.shape[0]} and {self.g.shape[0]}")
 
     @property
     def num(self) -> int:

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import slicestein as ss
-from slicestein.files import read_samples
+from slicestein.rows.files import read_samples
 
 xarray = pytest.importorskip("xarray")
 RNG = np.random.default_rng(0)

@@ -54,7 +54,7 @@ def test_pymc_finds_what_nutpie_has_stored(model, trace):
 
 
 def test_a_file_of_nutpie_is_read_by_the_command_line(trace, tmp_path, capsys):
-    from slicestein.cli import main
+    from slicestein._cli.main import main
 
     path = str(tmp_path / "trace.nc")
     trace.to_netcdf(path)

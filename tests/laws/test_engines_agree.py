@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicestein as ss
-from slicestein import _compiled, exact, fourier
-from slicestein.stein import Projected
+from slicestein._stein import compiled as _compiled
+from slicestein._stein import exact, fourier
+from slicestein._stein.operator import Projected
 from tests import reference
 
 sliced_svgd = importlib.import_module("slicestein.samplers.sliced_svgd")

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 import slicestein as ss
-from slicestein.stein import Projected, pair_kernel
+from slicestein._stein.operator import Projected, pair_kernel
 
 KERNELS = [ss.RBF(), ss.RBF(0.7), ss.IMQ(), ss.IMQ(2.0, exponent=-0.3), ss.Matern(), ss.Matern(smoothness=2.5)]
 

@@ -7,8 +7,9 @@ import pytest
 import scipy.stats
 
 import slicestein as ss
-from slicestein import dependence, exact, null
+from slicestein._stein import exact
 from slicestein.discrepancy import prepare
+from slicestein.gof import dependence, null
 from slicestein.kernels import RBF
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow]

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from slicestein import IMQ, RBF, _tiles
-from slicestein.active_slices import (
+from slicestein import IMQ, RBF
+from slicestein._directions.active import (
     KRYLOV_SIZE,
     RIDGE,
     Slopes,
@@ -15,6 +15,7 @@ from slicestein.active_slices import (
     smoothed_difference,
     stein_gradient,
 )
+from slicestein._stein import tiles as _tiles
 
 # Input A of the reference: 20 samples of N(0, I) against N(m, diag(v)).
 X = np.random.default_rng(12345).standard_normal((20, 3))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slicestein.cli import main
+from slicestein._cli.main import main
 
 X = np.random.default_rng(0).standard_normal((400, 3))
 MODEL = """
@@ -307,7 +307,7 @@ def test_without_typer_the_remedy_is_told():
     program = """
 import sys
 sys.modules["typer"] = None
-from slicestein.cli import main
+from slicestein._cli.main import main
 sys.exit(main(["demo"]))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import slicestein as ss
-from slicestein import _tiles, exact
-from slicestein.components import Covariance, Shift, Slicewise
+from slicestein._stein import exact
+from slicestein._stein import tiles as _tiles
 from slicestein.discrepancy import prepare
+from slicestein.gof.components import Covariance, Shift, Slicewise
 
 N, D, M = 60, 4, 7
 RNG = np.random.default_rng(0)

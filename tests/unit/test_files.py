@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slicestein.files import flat_names, read_samples, read_scores
+from slicestein.rows.files import flat_names, read_samples, read_scores
 
 X = np.random.default_rng(0).standard_normal((6, 3))
 NAMES = ("alpha", "beta[0]", "beta[1]")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import slicestein as ss
-from slicestein.fit_slices import _geodesic, slice_weights
+from slicestein._directions.fitting import _geodesic, slice_weights
 
 
 def samples(n=200, d=10, seed=0):

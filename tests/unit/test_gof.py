@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import slicestein as ss
-from slicestein import gof, outcomes
+from slicestein.gof import outcomes
+from slicestein.gof import test as gof
 
 RNG = np.random.default_rng(0)
 GOOD = RNG.standard_normal((400, 10))

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicestein as ss
-from slicestein import fourier, kernels
+from slicestein import kernels
+from slicestein._stein import fourier
 
 median_gap = jax.jit(kernels.median_gap)
 

@@ -9,7 +9,7 @@ PROGRAM = """
 import resource, sys
 import jax, jax.numpy as jnp, numpy as np
 import slicestein as ss
-from slicestein import _tiles
+from slicestein._stein import tiles as _tiles
 n, d, m, engine, derivative = {n}, {d}, {m}, {engine!r}, {derivative}
 _tiles.BLOCK_BYTES = 2**24
 x = jnp.asarray(np.random.default_rng(0).standard_normal((n, d), dtype=np.float32))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from jax import lax
 
-from slicestein import RBF, dependence, null
-from slicestein.baselines import ksd_matrix, ksd_test
+from slicestein import RBF
+from slicestein.gof import dependence, null
+from slicestein.gof.baselines import ksd_matrix, ksd_test
 from tests.unit.standard_input import RTOL, S, X, assert_calibrated, normal, rejections
 
 H = ksd_matrix(X, S)

@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from slicestein.whitening import whiten
+from slicestein._directions.whitening import whiten
 
 
 def gaussian(n=60, d=5, seed=0):

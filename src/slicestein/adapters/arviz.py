@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Array
 
 from slicestein import _checks
-from slicestein._checks import ScoreLike
+from slicestein._checks import InputError, ScoreLike
 from slicestein.adapters.draws import Draws, bound_of, group
-from slicestein.files import flatten_posterior
+from slicestein.rows.files import flatten_posterior
 from slicestein.score import score_from
 
 
@@ -60,7 +60,7 @@ def from_arviz(
         though all its draws are on one side of zero.
     """
     if (log_density is None) == (score is None):
-        raise ValueError("pass either log_density or score")
+        raise InputError("pass either log_density or score")
     posterior = group(idata, "posterior")
     x, names = flatten_posterior(posterior, var_names)
     variables = {str(name): _values(posterior, name) for name in var_names or posterior.data_vars}
@@ -75,7 +75,7 @@ def from_arviz(
             y[..., i] = transform.forward(column)
         s[..., i] = s[..., i] * transform.slope(column) + transform.log_slope(column)
         if not np.isfinite(y[..., i]).all():
-            raise ValueError(f"{names[i]} has draws on or beyond its bounds: {kind!r} is not its transform")
+            raise InputError(f"{names[i]} has draws on or beyond its bounds: {kind!r} is not its transform")
     return Draws(y, s, names)
 
 
@@ -99,7 +99,7 @@ def _scores(score: Any, x: np.ndarray) -> np.ndarray:
         _, values = _checks.samples_and_score(x.reshape(-1, x.shape[-1]), score)
         return np.array(values, float).reshape(x.shape)
     if np.shape(score) != x.shape:
-        raise ValueError(f"score must have the shape of the draws, {x.shape}, got {np.shape(score)}")
+        raise InputError(f"score must have the shape of the draws, {x.shape}, got {np.shape(score)}")
     return np.array(score, float)
 
 
@@ -107,18 +107,18 @@ def _column_kinds(variables: dict[str, np.ndarray], transforms: dict[str, Any]) 
     """The transform of every column; refuses variables that look constrained and have none."""
     for name, kind in transforms.items():
         if name not in variables:
-            raise ValueError(f"transforms names {name!r}, which is not among {', '.join(variables)}")
+            raise InputError(f"transforms names {name!r}, which is not among {', '.join(variables)}")
         _checks.one_of(f"transforms[{name!r}]", kind, TRANSFORMS)
     kinds = []
     for name, values in variables.items():
         bound = None if name in transforms else bound_of(values)
         if bound == "a simplex":
-            raise ValueError(
+            raise InputError(
                 f"every draw of {name} sums to one: test the sampler's unconstrained draws instead "
                 "(from_pymc, from_nutpie, from_numpyro)"
             )
         if bound is not None:
-            raise ValueError(
+            raise InputError(
                 f"every draw of {name} is {bound}: if the model bounds it, pass transforms={{{name!r}: "
                 f'"{REMEDY[bound]}"}}; if not, transforms={{{name!r}: "identity"}}'
             )

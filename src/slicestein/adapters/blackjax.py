@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from slicestein._checks import InputError
 from slicestein.adapters.draws import Draws
-from slicestein.files import flat_names
+from slicestein.rows.files import flat_names
 from slicestein.score import score_from
 
 
@@ -28,14 +29,14 @@ def from_blackjax(states: Any, logdensity_fn: Callable[[Any], Any], *, chain_axi
         For several chains: 0 if states are (chains, draws), 1 if they are (draws, chains).
     """
     if not hasattr(states, "position") or not hasattr(states, "logdensity"):
-        raise ValueError(
+        raise InputError(
             f"states must have position and logdensity, got {type(states).__name__}: pass the states alone"
         )
     lead = jnp.shape(states.logdensity)
     if len(lead) not in (1, 2):
-        raise ValueError(f"states must be stacked as (draws,) or with chains, got {lead}: keep the state of every step")
+        raise InputError(f"states must be stacked as (draws,) or with chains, got {lead}: keep the state of every step")
     if len(lead) == 2 and chain_axis not in (0, 1):
-        raise ValueError(
+        raise InputError(
             f"states are stacked as {lead}: say which axis counts the chains, chain_axis=0 or chain_axis=1"
         )
 

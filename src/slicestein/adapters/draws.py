@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from slicestein._checks import InputError
+
 # A bound within so many standard deviations of the mean can matter: a normal tail beyond it weighs 3e-5.
 NEAR = 4.0
 
@@ -25,10 +27,10 @@ def group(data: Any, name: str) -> Any:
         return data[name]
     except KeyError:
         found = ", ".join(str(key) for key in data) or "none"
-        raise ValueError(f"the draws have no group {name!r}: found {found}") from None
+        raise InputError(f"the draws have no group {name!r}: found {found}") from None
     except TypeError:
         kind = type(data).__name__
-        raise ValueError(f"the draws must be ArviZ InferenceData or an xarray DataTree, got {kind}") from None
+        raise InputError(f"the draws must be ArviZ InferenceData or an xarray DataTree, got {kind}") from None
 
 
 def bound_of(values: Float[np.ndarray, "chains draws ..."]) -> str | None:

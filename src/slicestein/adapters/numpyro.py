@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from slicestein._checks import InputError
 from slicestein.adapters.draws import Draws
-from slicestein.files import flatten_variables
+from slicestein.rows.files import flatten_variables
 from slicestein.score import score_from
 
 
@@ -36,9 +37,9 @@ def from_numpyro(model: Any, draws: Any, *args: Any, **kwargs: Any) -> Draws:
     latent = {n: s for n, s in sites.items() if s["type"] == "sample" and not s["is_observed"]}
     for name, site in latent.items():
         if site["fn"].support.is_discrete:
-            raise ValueError(f"site {name} is discrete: it has no score. Marginalise it out of the model")
+            raise InputError(f"site {name} is discrete: it has no score. Marginalise it out of the model")
         if name not in samples:
-            raise ValueError(f"the draws have no site {name}: found {', '.join(samples)}; pass those of this model")
+            raise InputError(f"the draws have no site {name}: found {', '.join(samples)}; pass those of this model")
     grouped = {name: _by_chain(name, samples[name], np.ndim(site["value"])) for name, site in latent.items()}
 
     def unconstrained(one: dict[str, Any]) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def from_numpyro(model: Any, draws: Any, *args: Any, **kwargs: Any) -> Draws:
     values = jax.jit(jax.vmap(jax.vmap(unconstrained)))(grouped)
     for name, value in values.items():
         if not bool(jnp.isfinite(value).all()):
-            raise ValueError(f"site {name} has draws outside its support: pass draws as MCMC.get_samples returns them")
+            raise InputError(f"site {name} has draws outside its support: pass draws as MCMC.get_samples returns them")
     x, names = flatten_variables(sorted(values.items()))  # the order in which JAX flattens a dict
     _, unravel = ravel_pytree({name: value[0, 0] for name, value in values.items()})
     score_fn = score_from(lambda vector: -potential_energy(model, args, kwargs, unravel(vector)))
@@ -57,5 +58,5 @@ def from_numpyro(model: Any, draws: Any, *args: Any, **kwargs: Any) -> Draws:
 def _by_chain(name: str, value: Any, site_ndim: int) -> Any:
     value = jnp.asarray(value)
     if value.ndim - site_ndim not in (1, 2):
-        raise ValueError(f"draws of site {name} have shape {value.shape}: pass (draws, ...) or (chains, draws, ...)")
+        raise InputError(f"draws of site {name} have shape {value.shape}: pass (draws, ...) or (chains, draws, ...)")
     return value[None] if value.ndim == site_ndim + 1 else value

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from slicestein._checks import InputError
 from slicestein.adapters.draws import Draws, group
 
 
@@ -21,7 +22,7 @@ def from_nutpie(trace: Any) -> Draws:
     stats = group(trace, "sample_stats")
     missing = [name for name in ("unconstrained_draw", "gradient") if name not in stats.data_vars]
     if missing:
-        raise ValueError(
+        raise InputError(
             f"the trace has not stored {' and '.join(missing)}: "
             "sample with store_unconstrained=True, store_gradient=True"
         )

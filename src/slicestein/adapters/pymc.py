@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from slicestein._checks import InputError
 from slicestein.adapters.draws import Draws, bound_of, group
-from slicestein.files import flatten_variables
+from slicestein.rows.files import flatten_variables
 
 
 def from_pymc(model: Any, idata: Any) -> Draws:
@@ -27,18 +28,18 @@ def from_pymc(model: Any, idata: Any) -> Draws:
     """
     if model.discrete_value_vars:
         name = model.discrete_value_vars[0].name
-        raise ValueError(f"variable {name} is discrete: it has no score. Marginalise it out of the model")
+        raise InputError(f"variable {name} is discrete: it has no score. Marginalise it out of the model")
     posterior = group(idata, "posterior")
     draws = {}
     for variable in model.free_RVs:
         if variable.name not in posterior.data_vars:
             found = ", ".join(str(name) for name in posterior.data_vars)
-            raise ValueError(f"the draws have no variable {variable.name}: found {found}; pass those of this model")
+            raise InputError(f"the draws have no variable {variable.name}: found {found}; pass those of this model")
         draws[variable.name] = np.asarray(posterior[variable.name].transpose("chain", "draw", ...))
     transforms = [model.rvs_to_transforms[variable] for variable in model.free_RVs]
     for (name, values), transform in zip(draws.items(), transforms, strict=True):
         if transform is None and (bound := bound_of(values)):
-            raise ValueError(
+            raise InputError(
                 f"every draw of {name} is {bound}, but the model has no transform for it: declare the variable with one"
             )
     chains, count = next(iter(draws.values())).shape[:2]

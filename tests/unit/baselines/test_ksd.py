@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from slicestein import IMQ, RBF, Matern, ksd
-from slicestein.baselines import ksd_matrix, linear_ksd_test
-from slicestein.baselines.ksd import linear_ksd_terms
+from slicestein.gof.baselines import ksd_matrix, linear_ksd_test
+from slicestein.gof.baselines.ksd import linear_ksd_terms
 from slicestein.kernels import median_distance
 from tests.unit.standard_input import MEDIAN, RTOL, S, X, assert_calibrated, normal, rejections
 

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from slicestein import RBF, null
-from slicestein.baselines import mmd, mmd_test
+from slicestein import RBF
+from slicestein.gof import null
+from slicestein.gof.baselines import mmd, mmd_test
 from slicestein.kernels import median_distance
 from tests.unit.standard_input import MEAN, RTOL, VARIANCE, X, assert_calibrated, normal, rejections
 

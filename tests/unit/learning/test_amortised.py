@@ -8,9 +8,9 @@ import pytest
 
 import slicestein as ss
 from slicestein.learning import amortised_sliced_svgd, amortised_svgd
-from slicestein.learning.amortised import sliced_force
-from slicestein.samplers.sliced_svgd import force as sampler_force
-from slicestein.samplers.svgd import force as full_force
+from slicestein.learning._amortised import sliced_force
+from slicestein.samplers._sliced_svgd import force as sampler_force
+from slicestein.samplers._svgd import force as full_force
 from tests.unit.standard_input import normal
 
 METHODS = (amortised_svgd, amortised_sliced_svgd)

@@ -7,10 +7,10 @@ import optax
 import pytest
 
 import slicestein as ss
-from slicestein.samplers.grassmann_svgd import _in_subspace
-from slicestein.samplers.particles import with_rule
-from slicestein.samplers.sliced_svgd import force
-from slicestein.samplers.svgd import force as full_force
+from slicestein.samplers._grassmann_svgd import _in_subspace
+from slicestein.samplers._particles import with_rule
+from slicestein.samplers._sliced_svgd import force
+from slicestein.samplers._svgd import force as full_force
 from tests.unit.standard_input import S, X, normal
 
 

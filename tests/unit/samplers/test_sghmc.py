@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import solve_discrete_lyapunov
 
 from slicestein.samplers import SGHMC
-from slicestein.samplers.sghmc import State
+from slicestein.samplers._sghmc import State
 
 
 def standard_normal(step_size, friction=1.0, gradient_variance=0.0):

@@ -1,0 +1,1 @@
+"""The sliced Stein operator and the sums of it: formulas, engines, tiles."""

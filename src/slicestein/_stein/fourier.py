@@ -1,0 +1,200 @@
+r"""V-statistics in linear time: the trapezoid rule on the spectral density of a one-dimensional kernel.
+
+With frequencies $w_j = j \Delta$ and weights $A_j = (2 - [j = 0]) \Delta S(w_j)$, a kernel with a
+fast spectrum is a short cosine sum on the range of the data, so the Stein kernel factorises:
+
+$$
+\psi_j(n) = (a_n + i w_j c_n) e^{i w_j u_n}, \qquad V = \sum_j A_j \Big| \frac1N \sum_n \psi_j(n) \Big|^2 .
+$$
+
+The gradient is a trigonometric sum of the same kind, evaluated at the samples: with
+$p(u) = \frac2N \mathrm{Re} \sum_j A_j \bar\psi_j e^{i w_j u}$ it is
+$\partial_a V = p(u_n)$, $\partial_c V = p'(u_n)$, $\partial_u V = a_n p'(u_n) + c_n p''(u_n)$
+(each over N). Cost: O(N J) per slice, J about 15 to 25; memory O(N).
+
+Data wider than the longest rule: the compiled kernel cuts the line into cells (see ``_trig.cpp``), so that J
+stays the same for any tail; the portable one has longer rules and then falls back on the exact sum.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from slicestein._stein import compiled as _compiled
+from slicestein._stein import exact
+from slicestein._stein.operator import Projected
+from slicestein._stein.tiles import gram_over_rows
+from slicestein.kernels import Kernel, Spectrum
+
+# Where the kernel and its spectrum are cut off. What is left out of the spectrum is small next to V; what is left
+# out of the kernel is small next to 1, and V may be as small as 1 / N. See benchmarks/results for what this gives.
+KERNEL_TOLERANCE = {"float32": 1e-8, "float64": 1e-14}
+SPECTRUM_TOLERANCE = {"float32": 1e-6, "float64": 1e-10}
+# Periods of the rules in units of the kernel's reach. Cells need 3: two cells and the gap to their copies.
+PERIODS = (1.5, 1.75, 2.0, 2.25, 2.5, 3.0)
+LONG_PERIODS = (4.5, 7.0, 10.0, 15.0, 22.0, 32.0, 48.0)
+
+
+class Rules(NamedTuple):
+    """Quadrature rules of growing period."""
+
+    spacing: Float[np.ndarray, " k"]
+    length: np.ndarray  # frequencies of each rule, (k,)
+    weights: Float[np.ndarray, "k j"]  # zero beyond `length`
+    reach: float
+
+    @property
+    def widest_range(self) -> Float[np.ndarray, " k"]:
+        """Range of the data up to which no copy of the kernel wraps around."""
+        return 2 * np.pi / self.spacing - self.reach
+
+
+@functools.lru_cache
+def quadrature(spectrum: Spectrum, dtype: str, periods: tuple[float, ...]) -> Rules:
+    """Trapezoid rules for a spectrum, good to the precision of the data."""
+    reach, cutoff = spectrum.reach(KERNEL_TOLERANCE[dtype]), spectrum.cutoff(SPECTRUM_TOLERANCE[dtype])
+    spacing = 2 * np.pi / (np.array(periods) * reach)
+    length = np.ceil(cutoff / spacing).astype(np.int64) + 1
+    j = np.arange(length.max())
+    weights = 2 * spacing[:, None] * spectrum.density(j * spacing[:, None])
+    weights[:, 0] /= 2
+    return Rules(spacing, length, np.where(j < length[:, None], weights, 0.0), reach)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def v_statistic(
+    u: Float[Array, "m n"], a: Float[Array, "m n"], c: Float[Array, "m _"], kernel: Kernel
+) -> Float[Array, " m"]:
+    """V-statistic of every slice; the arguments are those of `Projected`."""
+    compiled = functools.partial(_compiled.value, **_attributes(u, kernel))
+    return _compiled.by_platform(compiled, lambda u, a, c: _portable(u, a, c, kernel)[0], u, a, c)
+
+
+def _forward(u: Array, a: Array, c: Array, kernel: Kernel) -> tuple[Array, tuple[Array, Array, Array]]:
+    value, du, da, dc = value_and_gradient(u, a, c, kernel)
+    return value, (du, da, dc)
+
+
+def _backward(kernel: Kernel, gradient: tuple[Array, Array, Array], cotangent: Array) -> Any:
+    return tuple(cotangent[:, None] * part for part in gradient)
+
+
+v_statistic.defvjp(_forward, _backward)
+
+
+def value_and_gradient(
+    u: Float[Array, "m n"], a: Float[Array, "m n"], c: Float[Array, "m _"], kernel: Kernel
+) -> tuple[Float[Array, " m"], Float[Array, "m n"], Float[Array, "m n"], Float[Array, "m _"]]:
+    """V-statistics and their derivatives in u, a, c. The derivative in a is 2/N times the witness."""
+    compiled = functools.partial(_compiled.value_and_gradient, **_attributes(u, kernel))
+    portable = functools.partial(_portable, kernel=kernel)
+    return _compiled.by_platform(compiled, portable, u, a, c)
+
+
+def shortest_rule(widest: Float[Array, ""], kernel: Kernel) -> int | None:
+    """Index of the shortest rule for data of this range, a concrete number; None if there is none."""
+    if kernel.spectrum is None:
+        return None
+    wide_enough = quadrature(kernel.spectrum, widest.dtype.name, PERIODS).widest_range >= float(widest)
+    return int(np.argmax(wide_enough)) if wide_enough.any() else None
+
+
+def num_frequencies(dtype: str, kernel: Kernel, rule: int) -> int:
+    """Number of frequencies J of a rule."""
+    assert kernel.spectrum is not None
+    return int(quadrature(kernel.spectrum, dtype, PERIODS).length[rule])
+
+
+def features(u: Array, a: Array, c: Array, kernel: Kernel, rule: int) -> Float[Array, "... two_j"]:
+    r"""Real and imaginary parts of $\sqrt{A_j} \psi_j$, a new last axis. The rule must be wide enough for u."""
+    assert kernel.spectrum is not None
+    rules = quadrature(kernel.spectrum, u.dtype.name, PERIODS)
+    w = jnp.asarray(rules.spacing[rule] * np.arange(rules.length[rule]), u.dtype)
+    root = jnp.asarray(np.sqrt(rules.weights[rule, : len(w)]), u.dtype)
+    u, a, c = (z[..., None] for z in (u, a, c))
+    cos, sin = jnp.cos(w * u), jnp.sin(w * u)
+    return jnp.concatenate([root * (a * cos - w * c * sin), root * (a * sin + w * c * cos)], axis=-1)
+
+
+@functools.partial(jax.jit, static_argnames=("kernel", "rule"))
+def matrix(data: Projected, kernel: Kernel, rule: int) -> Float[Array, "n n"]:
+    """The Stein kernel between all samples, summed over slices: a product of features. Cost: O(N^2 M J)."""
+    rows = Projected(centred(data.u), data.a, jnp.broadcast_to(data.c, data.u.shape))
+    return gram_over_rows(lambda row: features(row.u, row.a, row.c, kernel, rule), rows)
+
+
+def centred(u: Float[Array, "m n"]) -> Float[Array, "m n"]:
+    """Every row around the middle of its range: the smaller the angles, the smaller their rounding."""
+    return u - (u.max(1, keepdims=True) + u.min(1, keepdims=True)) / 2
+
+
+def _attributes(u: Array, kernel: Kernel) -> dict[str, Any]:
+    assert kernel.spectrum is not None
+    rules = quadrature(kernel.spectrum, u.dtype.name, PERIODS)
+    return {
+        "spacing": rules.spacing,
+        "length": rules.length,
+        "weights": rules.weights.ravel(),
+        "reach": rules.reach,
+    }
+
+
+def _portable(u: Array, a: Array, c: Array, kernel: Kernel) -> tuple[Array, Array, Array, Array]:
+    """The compiled kernel in plain JAX; all pairs for data beyond the longest rule (some 300 bandwidths)."""
+    assert kernel.spectrum is not None
+    rules = quadrature(kernel.spectrum, u.dtype.name, PERIODS + LONG_PERIODS)
+    fits = (u.max(1) - u.min(1)).max() <= rules.widest_range[-1]
+    return lax.cond(fits, functools.partial(_one_rule, rules), functools.partial(_all_pairs, kernel), u, a, c)
+
+
+def _all_pairs(kernel: Kernel, u: Array, a: Array, c: Array) -> tuple[Array, Array, Array, Array]:
+    value, pullback = jax.vjp(lambda *data: exact.v_statistic(Projected(*data), kernel), u, a, c)
+    return value, *pullback(jnp.ones_like(value))
+
+
+def _one_rule(rules: Rules, u: Array, a: Array, c: Array) -> tuple[Array, Array, Array, Array]:
+    low, high = u.min(1, keepdims=True), u.max(1, keepdims=True)
+    choice = jnp.searchsorted(jnp.asarray(rules.widest_range, u.dtype), (high - low)[:, 0])
+    choice = jnp.minimum(choice, len(rules.spacing) - 1)
+    spacing = jnp.asarray(rules.spacing, u.dtype)[choice][:, None]
+    weights = jnp.asarray(rules.weights, u.dtype)[choice].T[..., None]  # (J, M, 1)
+    length = jnp.asarray(rules.length, jnp.int32)[choice].max()
+
+    theta = spacing * (u - (low + (high - low) / 2))
+    step_cos, step_sin = jnp.cos(theta), jnp.sin(theta)
+    start = jnp.ones_like(u), jnp.zeros_like(u)
+
+    def rotate(cos: Array, sin: Array) -> tuple[Array, Array]:
+        return cos * step_cos - sin * step_sin, sin * step_cos + cos * step_sin
+
+    def add_sums(j: Array, carry: Any) -> Any:
+        (cos, sin), real, imag = carry
+        w = j * spacing
+        real = real.at[j].set(jnp.sum(a * cos - w * c * sin, axis=1, keepdims=True))
+        imag = imag.at[j].set(jnp.sum(a * sin + w * c * cos, axis=1, keepdims=True))
+        return rotate(cos, sin), real, imag
+
+    empty = jnp.zeros_like(weights)
+    _, real, imag = lax.fori_loop(0, length, add_sums, (start, empty, empty))
+    count = u.shape[1]
+    value = jnp.sum(weights * (real**2 + imag**2), axis=(0, 2)) / float(count) ** 2
+
+    def add_terms(j: Array, carry: Any) -> Any:
+        (cos, sin), p0, p1, p2 = carry
+        w = j * spacing
+        even = weights[j] * (real[j] * cos + imag[j] * sin)
+        odd = weights[j] * (real[j] * sin - imag[j] * cos)
+        return rotate(cos, sin), p0 + even, p1 - w * odd, p2 - w**2 * even
+
+    zero = jnp.zeros_like(u)
+    _, p0, p1, p2 = lax.fori_loop(0, length, add_terms, (start, zero, zero, zero))
+    scale = 2 / float(count) ** 2
+    dc = p1 if c.shape == u.shape else p1.sum(1, keepdims=True)
+    return value, scale * (a * p1 + c * p2), scale * p0, scale * dc

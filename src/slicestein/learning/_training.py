@@ -1,0 +1,214 @@
+r"""Training an unnormalised model: data from q, a score $s_\theta$, and a discrepancy to be made small.
+
+$$ \min_\theta \max_\phi \; L(\phi; x, s_\theta(x)), \qquad x \sim q, $$
+
+where $\phi$ is the critic: the slices of maxSKSD, the network of LSD, nothing for KSD. A `Trainer` is a pair of
+functions as in `samplers`; one step climbs in $\phi$ and then descends in $\theta$, on the same batch. The
+normalising constant of the model never enters.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from slicestein import _checks
+from slicestein._checks import InputError
+from slicestein._loop import in_blocks
+
+if TYPE_CHECKING:
+    import optax
+
+ScoreFn = Callable[[Any, Float[Array, "n d"]], Float[Array, "n d"]]
+# Of the critic, samples, scores and a key.
+Objective = Callable[[Any, Float[Array, "n d"], Float[Array, "n d"], Array], Float[Array, ""]]
+
+
+class State(NamedTuple):
+    """Parameters of the model, the critic, and what their optimisers remember."""
+
+    params: Any
+    optimizer: Any
+    critic: Any
+    critic_optimizer: Any
+    step: Int[Array, ""]
+
+
+class Info(NamedTuple):
+    """``loss``: the discrepancy of the batch that the step descended, after the critic had climbed."""
+
+    loss: Float[Array, ""]
+
+
+class Trainer(NamedTuple):
+    """``init(params, x) -> state``, where only shape and type of x count; ``step(state, x, key) -> (state, info)``."""
+
+    init: Callable[[Any, Float[Array, "n d"]], State]
+    step: Callable[[State, Float[Array, "n d"], Array], tuple[State, Info]]
+
+
+class Fit(NamedTuple):
+    """Final state, and the info of every step with a leading axis."""
+
+    state: State
+    history: Info
+
+    @property
+    def params(self) -> Any:
+        """The trained parameters."""
+        return self.state.params
+
+
+def trainer(
+    score_fn: ScoreFn,
+    optimizer: optax.GradientTransformation,
+    loss: Objective,
+    *,
+    init_critic: Callable[[Float[Array, "n d"]], Any] = lambda x: (),
+    critic_optimizer: optax.GradientTransformation | None = None,
+    critic_steps: int = 1,
+    gain: Objective | None = None,
+    retract: Callable[[Any], Any] = lambda critic: critic,
+) -> Trainer:
+    """Build a trainer from its objective.
+
+    Parameters
+    ----------
+    loss
+        What the model makes small.
+    gain
+        What the critic makes large; by default the loss.
+    init_critic
+        Function of a batch, of which only shape and type count, to the first critic.
+    retract
+        Takes a critic that has moved back to where critics live.
+    """
+
+    def init(params: Any, x: Float[Array, "n d"]) -> State:
+        params = jax.tree.map(_checks.floating, params)
+        critic = init_critic(x)
+        memory = () if critic_optimizer is None else critic_optimizer.init(critic)
+        return State(params, optimizer.init(params), critic, memory, jnp.zeros((), jnp.int32))
+
+    def climb(state: State, x: Array, s: Array, key: Array) -> State:
+        if critic_optimizer is None:
+            return state
+
+        def up(i: Array, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+            critic, memory = carry
+            slope = jax.grad(gain or loss)(critic, x, s, jax.random.fold_in(key, i))
+            updates, memory = critic_optimizer.update(jax.tree.map(jnp.negative, slope), memory, critic)
+            return retract(jax.tree.map(jnp.add, critic, updates)), memory
+
+        critic, memory = lax.fori_loop(0, critic_steps, up, (state.critic, state.critic_optimizer))
+        return state._replace(critic=critic, critic_optimizer=memory)
+
+    @jax.jit
+    def step(state: State, x: Float[Array, "n d"], key: Array) -> tuple[State, Info]:
+        climb_key, loss_key = jax.random.split(key)
+        s, pull_back = jax.vjp(lambda params: score_fn(params, x), state.params)  # the score is computed once
+        if s.shape != x.shape:
+            raise InputError(f"score_fn(params, x) must return shape {x.shape}, the shape of x, got {s.shape}")
+        state = climb(state, x, s, climb_key)
+        value, slope = jax.value_and_grad(loss, argnums=2)(state.critic, x, s, loss_key)
+        (gradient,) = pull_back(slope)
+        updates, memory = optimizer.update(gradient, state.optimizer, state.params)
+        params = jax.tree.map(jnp.add, state.params, updates)
+        return state._replace(params=params, optimizer=memory, step=state.step + 1), Info(value)
+
+    return Trainer(init, step)
+
+
+def fit(
+    method: Trainer,
+    params: Any,
+    data: Any,
+    num_steps: int,
+    *,
+    key: Any,
+    batch_size: int = 100,
+    progress: bool = True,
+    callback: Callable[[State, Info], bool | None] | None = None,
+    every: int = 100,
+) -> Fit:
+    """Train a model on random batches of the data.
+
+    Parameters
+    ----------
+    method
+        `maxsksd`, `ksd`, `lsd`, or any other pair of ``init`` and ``step``.
+    params
+        First parameters of the model, any pytree.
+    data
+        Samples, (N, D).
+    num_steps
+        Number of steps, or the most if the callback ends the run.
+    key
+        Int seed or ``jax.random.key``.
+    batch_size
+        Samples per step, drawn with replacement.
+    progress
+        Show a progress bar when attached to a terminal (needs rich).
+    callback
+        Called with the state and the last info after every block of steps; returning True ends the run.
+    every
+        Length of a block.
+
+    Examples
+    --------
+    The precision of a Gaussian, from its score alone:
+
+    >>> import jax, optax
+    >>> import slicestein as ss
+    >>> x = 0.5 * jax.random.normal(jax.random.key(0), (2000, 3))
+    >>> method = ss.learning.maxsksd(lambda precision, x: -precision * x, optax.adam(0.05))
+    >>> result = ss.learning.fit(method, 1.0, x, 500, key=1, progress=False)
+    >>> bool(abs(result.params - 4) < 0.4)
+    True
+    """
+    x = _checks.as_matrix("data", data)
+    _checks.finite(data=x)
+    if batch_size < 2:
+        raise InputError(f"batch_size must be at least 2, got {batch_size}: a discrepancy compares samples")
+    data_key = _checks.as_key(key)
+
+    @jax.jit
+    def block(state: State, steps: Array, x: Array) -> tuple[State, Info]:
+        def one(state: State, i: Array) -> tuple[State, Info]:
+            rows_key, step_key = jax.random.split(jax.random.fold_in(data_key, i))
+            return method.step(state, x[jax.random.randint(rows_key, (batch_size,), 0, x.shape[0])], step_key)
+
+        return lax.scan(one, state, steps)
+
+    def ends(state: State, info: Info, steps: range) -> bool:
+        if not np.isfinite(info.loss).all():
+            raise FloatingPointError(
+                f"the loss is not finite within steps {steps.start} to {steps.stop}: use a smaller learning rate, "
+                "or check that the score is finite at the data"
+            )
+        return bool(callback is not None and callback(state, jax.tree.map(lambda a: a[-1], info)))
+
+    on_data = functools.partial(block, x=x)  # an argument: captured, it would be a constant of the program
+    state = method.init(params, x)
+    return Fit(*in_blocks(on_data, state, num_steps, every=every, name="training", progress=progress, ends=ends))
+
+
+def score_from(log_density: Callable[[Any, Float[Array, " d"]], Float[Array, ""]]) -> ScoreFn:
+    """Turn a log-density of parameters and one sample into a score function of parameters and a batch.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from slicestein import learning
+    >>> score_fn = learning.score_from(lambda mean, x: -0.5 * jnp.sum((x - mean) ** 2))
+    >>> score_fn(jnp.ones(2), jnp.zeros((1, 2))).tolist()
+    [[1.0, 1.0]]
+    """
+    return jax.vmap(jax.grad(log_density, argnums=1), in_axes=(None, 0))

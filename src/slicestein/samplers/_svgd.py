@@ -1,0 +1,119 @@
+r"""Stein variational gradient descent in the full space (Liu and Wang 2016; label "eq: SVGD Update").
+
+$$ \phi(x) = \frac1N \sum_j \kappa(d_j) s(x_j) + \frac{\kappa'(d_j)}{d_j h^2} (x_j - x), \qquad d_j = |x_j - x| / h . $$
+
+The first term pulls, the second pushes particles apart. In high dimension the second one fades and the
+particles collapse: see `sliced_svgd`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from slicestein import _checks
+from slicestein._stein.tiles import map_in_blocks
+from slicestein.kernels import RBF, Kernel
+from slicestein.samplers._particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm, with_rule
+
+if TYPE_CHECKING:
+    import optax
+
+BandwidthRule = Literal["median", "median/log n"]
+
+
+def svgd(
+    score_fn: Callable[..., Any],
+    optimizer: optax.GradientTransformation,
+    *,
+    kernel: Kernel = RBF(),
+    bandwidth_rule: BandwidthRule = "median/log n",
+    repulsion: Schedule = 1.0,
+) -> Algorithm:
+    """Stein variational gradient descent.
+
+    Parameters
+    ----------
+    score_fn
+        Score of a batch of particles, in their shape: ``score_fn(particles, *arguments)``; `score_from` makes one
+        from a log-density, of arrays or of pytrees.
+    optimizer
+        Any optax optimiser.
+    kernel
+        Kernel in the full space; a number as bandwidth overrules the rule.
+    bandwidth_rule
+        ``"median/log n"``, as published, or ``"median"``, the median distance between particles.
+    repulsion
+        Factor on the repulsive force, or a schedule of it over steps.
+
+    Returns
+    -------
+    Algorithm
+        With ``init(particles)``, ``step(state, *arguments)``; `run` loops. Cost of a step: O(N^2 D).
+    """
+    _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
+
+    def find_force(x: Array, s: Array, *_: Any) -> tuple[Force, None]:
+        return force(x, s, with_rule(kernel, bandwidth_rule, x.shape[0])), None
+
+    return algorithm(score_fn, optimizer, find_force, lambda x: None, repulsion=repulsion, key=0)
+
+
+def noisy_svgd(
+    score_fn: Callable[..., Any],
+    step_size: float,
+    *,
+    key: Any,
+    kernel: Kernel = RBF(),
+    bandwidth_rule: BandwidthRule = "median/log n",
+) -> Algorithm:
+    r"""SVGD with the noise that makes it a sampler (Gallego and Rios Insua 2018).
+
+    $$ x \leftarrow x + \epsilon \phi + \eta, \qquad \eta_{\cdot d} \sim N(0, 2 \epsilon K / N) . $$
+
+    Each particle, over time, then follows the target, for any number of them; the force alone has no such guarantee.
+    Cost of a step: O(N^2 D + N^3).
+    """
+    _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
+
+    import optax  # when it is needed, not when the package is imported
+
+    def find_force(x: Array, s: Array, _: None, __: Array, noise_key: Array) -> tuple[Force, None]:
+        ruled = with_rule(kernel, bandwidth_rule, x.shape[0])
+        found = force(x, s, ruled)
+        gram = _gram(jnp.arange(x.shape[0]), x / ruled.full_width(x), ruled)[0]
+        jitter = 10 * jnp.finfo(x.dtype).eps * x.shape[0]
+        root = jnp.linalg.cholesky(gram + jitter * jnp.eye(x.shape[0], dtype=x.dtype))
+        noise = root @ jax.random.normal(noise_key, x.shape, x.dtype) * jnp.sqrt(2 / (step_size * x.shape[0]))
+        return Force(found.total + noise, found.repulsive, found.discrepancy), None
+
+    return algorithm(score_fn, optax.sgd(step_size), find_force, lambda x: None, repulsion=1.0, key=key)
+
+
+def force(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel) -> Force:
+    """The SVGD force of particles on themselves. Cost: O(N^2 D), in blocks of particles below 640 MB."""
+    count, dim = x.shape
+    width = kernel.full_width(x)
+    y, b = (x - x.mean(0)) / width, s * width  # in units of the bandwidth
+
+    def on_block(rows: Array) -> Float[Array, "k e"]:
+        k, k1, k2 = _gram(rows, y, kernel)
+        pull, push = k @ b, k1 @ y - k1.sum(1, keepdims=True) * y[rows]
+        return jnp.concatenate([pull, push, k2.sum(1, keepdims=True) + (dim - 1) * k1.sum(1, keepdims=True)], axis=1)
+
+    total = map_in_blocks(on_block, jnp.arange(count), bytes_per_row=4 * count * x.dtype.itemsize) / count
+    pull, push, trace = total[:, :dim], total[:, dim:-1], total[:, -1]
+    # Mean of h over all pairs: the two cross terms are equal, and are the scores times the repulsion.
+    discrepancy = jnp.sum(b * (pull + 2 * push)) / count - trace.mean()
+    return Force((pull + push) / width, push / width, discrepancy / width**2)
+
+
+def _gram(rows: Int[Array, " k"], y: Float[Array, "n d"], kernel: Kernel) -> tuple[Array, Array, Array]:
+    """The kernel and its derivatives between some particles and all, in units of the bandwidth."""
+    square = jnp.sum(y**2, axis=1)
+    q = jnp.maximum(square[rows][:, None] + square - 2 * y[rows] @ y.T, 0)
+    return kernel.derivatives(jnp.where(rows[:, None] == jnp.arange(len(y)), 0, q))
