@@ -16,7 +16,7 @@ from slicestein._stein import exact, fourier
 from slicestein._stein.operator import Projected
 from tests import reference
 
-sliced_svgd = importlib.import_module("slicestein.samplers.sliced_svgd")
+sliced_svgd = importlib.import_module("slicestein.samplers._sliced_svgd")
 
 
 def gaussian(rng, n, d):
@@ -184,8 +184,8 @@ def test_blocks_of_slices_change_nothing(engine, monkeypatch):
 
     whole, gradient = values(slices), jax.grad(lambda z: values(z).sum())(slices)
     jax.clear_caches()
-    monkeypatch.setattr("slicestein._tiles.BLOCK_BYTES", 2 * 2 * 101 * 8)
-    monkeypatch.setattr("slicestein._tiles.TILE_ELEMENTS", 101 * 8)
+    monkeypatch.setattr("slicestein._stein.tiles.BLOCK_BYTES", 2 * 2 * 101 * 8)
+    monkeypatch.setattr("slicestein._stein.tiles.TILE_ELEMENTS", 101 * 8)
     np.testing.assert_allclose(values(slices), whole, rtol=1e-12)
     blocked = jax.grad(lambda z: values(z).sum())(slices)
     np.testing.assert_allclose(blocked.g, gradient.g, rtol=1e-9)

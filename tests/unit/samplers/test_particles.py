@@ -78,7 +78,7 @@ def test_one_dimension_is_svgd(kernel, count):
 
 def test_many_particles_in_blocks(monkeypatch):
     whole = full_force(X, S, ss.RBF(1.0))
-    monkeypatch.setattr("slicestein._tiles.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("slicestein._stein.tiles.BLOCK_BYTES", 2000)
     for one, other in zip(whole, full_force(X, S, ss.RBF(1.0)), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
 
