@@ -13,7 +13,7 @@ from slicestein._stein.ssd import SSD, ssd
 from slicestein.discrepancy import integrated_sksd, ksd, sksd, witness
 from slicestein.gof.result import GofResult
 from slicestein.gof.test import gof_test
-from slicestein.kernels import IMQ, RBF, Matern
+from slicestein.kernels import IMQ, RBF, Kernel, Matern
 from slicestein.samplers import grassmann_svgd, noisy_svgd, run, sliced_svgd, svgd
 from slicestein.score import score_from
 from slicestein.slices import Slices
@@ -25,6 +25,7 @@ __all__ = [
     "RBF",
     "SSD",
     "GofResult",
+    "Kernel",
     "Matern",
     "SliceFit",
     "Slices",

@@ -136,20 +136,13 @@ def columns_vary(x: Float[Array, "n d"]) -> None:
         raise InputError(f"column {int(np.argmax(constant))} of x does not vary: drop it, or mend the sampler")
 
 
-def unit_rows(name: str, value: Any) -> Float[Array, "m d"]:
-    """Directions as rows of length one."""
+def directions(name: str, value: Any) -> Float[Array, "m d"]:
+    """Rows that can be made to have length one."""
     rows = as_matrix(name, value)
     finite(**{name: rows})
-    unit, norms = _normalise(rows)
-    if is_concrete(norms) and not np.all(norms):
-        raise InputError(f"{name} has a row of zeros (row {int(np.argmin(norms))}): it has no direction")
-    return unit
-
-
-@jax.jit
-def _normalise(rows: Float[Array, "m d"]) -> tuple[Float[Array, "m d"], Float[Array, "m 1"]]:
-    norms = jnp.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / norms, norms
+    if is_concrete(rows) and not (lengths := np.linalg.norm(np.asarray(rows), axis=1)).all():
+        raise InputError(f"{name} has a row of zeros (row {int(np.argmin(lengths))}): it has no direction")
+    return rows
 
 
 def slices_fit(slices: Any, *, score_dim: int, input_dim: int) -> None:
@@ -159,22 +152,28 @@ def slices_fit(slices: Any, *, score_dim: int, input_dim: int) -> None:
             raise InputError(f"slices.{name} has dimension {rows.shape[1]}, but the samples have {dim}")
 
 
-def bandwidth(value: Any, num_slices: int) -> None:
+def bandwidth(value: Any, num_slices: int, name: str = "bandwidth") -> None:
     """Require a positive number or one positive number per slice; None stands for the median rule."""
     if value is None:
         return
     shape = jnp.shape(value)
     if shape not in ((), (num_slices,)):
-        raise InputError(f"bandwidth must be a number or have shape ({num_slices},), got shape {shape}")
+        raise InputError(f"{name} must be a number or have shape ({num_slices},), got shape {shape}")
     if is_concrete(value) and not bool(np.all(np.asarray(value) > 0)):
-        raise InputError("bandwidth must be positive")
+        raise InputError(f"{name} must be positive, got {value!r}")
 
 
 def spread(bandwidths: Array) -> None:
-    """Require that the samples differ along every slice: the median rule has found a width."""
+    """Require that the samples differ along every slice: the median rule has found a bandwidth."""
     if is_concrete(bandwidths) and not (positive := np.asarray(bandwidths) > 0).all():
         index = int(np.argmin(positive))
         raise InputError(
             f"x does not vary along slice {index}: the median bandwidth is zero. Drop constant columns of x "
             "or pass a fixed bandwidth"
         )
+
+
+def samples_differ(bandwidth: Float[Array, ""]) -> None:
+    """Require that the samples are not all the same: the median rule in the full space has found a bandwidth."""
+    if is_concrete(bandwidth) and not bandwidth > 0:
+        raise InputError("x does not vary, all its rows are the same: mend the sampler, or pass a fixed bandwidth")

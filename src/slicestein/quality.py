@@ -25,7 +25,8 @@ from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
 from slicestein._directions.fitting import fit_slices, slice_weights
 from slicestein._directions.whitening import Whitening, whiten
-from slicestein.discrepancy import prepare, sksd
+from slicestein._stein import bandwidths
+from slicestein.discrepancy import sksd
 from slicestein.kernels import RBF
 from slicestein.slices import Slices
 
@@ -130,7 +131,7 @@ def _ruler(parts: list[Chains], key: Any) -> _Ruler:
     ]
     slices = Slices(*(jnp.concatenate([getattr(fit, name) for fit in fits]) for name in "rg"))
     x, s = coordinates(*pool)
-    kernel = RBF(prepare(x, s, slices, RBF(), None).widths)
+    kernel = RBF(bandwidths.on_slices(RBF(), x, slices.g.astype(x.dtype)))
     return _Ruler(coordinates, slices, kernel, slice_weights(slices, x, s, kernel))
 
 

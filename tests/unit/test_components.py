@@ -7,7 +7,7 @@ import pytest
 import slicestein as ss
 from slicestein._stein import exact
 from slicestein._stein import tiles as _tiles
-from slicestein.discrepancy import prepare
+from slicestein._stein.sliced import problem
 from slicestein.gof.components import Covariance, Shift, Slicewise
 
 N, D, M = 60, 4, 7
@@ -19,8 +19,7 @@ WEIGHTS = jnp.asarray(RNG.uniform(0.5, 2, M))
 
 def slicewise(x=X, kernel=None):
     kernel = kernel or ss.RBF()
-    problem = prepare(x, S, SLICES, kernel, None)
-    return Slicewise(problem.project(*problem.per_slice()), WEIGHTS, SLICES, kernel)
+    return Slicewise(problem(x, S, SLICES.r, SLICES.g, kernel).projected, WEIGHTS, SLICES, kernel)
 
 
 COMPONENTS = {
@@ -56,8 +55,7 @@ def test_the_matrix_of_slices_is_the_exact_one(name):
 
 def test_slices_are_weighted():
     x = jnp.asarray(RNG.standard_normal((N, D)))
-    problem = prepare(x, S, SLICES, ss.RBF(), None)
-    part = Slicewise(problem.project(*problem.per_slice()), WEIGHTS, SLICES, ss.RBF())
+    part = slicewise(x)
     plain = ss.sksd(x, S, SLICES, per_slice=True)
     np.testing.assert_allclose(part.per_slice(), WEIGHTS * plain, rtol=1e-8)
     h = part.matrix()

@@ -43,6 +43,8 @@ from jaxtyping import Array, Float
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
+from slicestein._stein import bandwidths
+from slicestein._stein.bandwidths import thin
 from slicestein._stein.tiles import map_in_blocks
 from slicestein.kernels import RBF
 from slicestein.slices import Slices
@@ -128,14 +130,10 @@ def active_slices(
         raise InputError(f"num_slices must lie between 1 and D = {x.shape[1]}, got {num_slices}")
     _checks.bandwidth(kernel.bandwidth, 1)
     _checks.bandwidth(kernel.scale, 1)
-    x, s = lax.stop_gradient((_spread_rows(x, ACTIVE_ROWS), _spread_rows(s, ACTIVE_ROWS)))
-    width = kernel.full_width(_spread_rows(x, MEDIAN_ROWS))
+    x, s = lax.stop_gradient((thin(x, ACTIVE_ROWS), thin(s, ACTIVE_ROWS)))
+    width = bandwidths.in_full_space(kernel, thin(x, MEDIAN_ROWS))
     _checks.spread(width[None])
     return Slices(*lax.stop_gradient(_directions(x, s, width, estimator, num_slices, basis_r)))
-
-
-def _spread_rows(x: Float[Array, "n d"], most: int) -> Float[Array, "k d"]:
-    return x[:: -(-x.shape[0] // most)]
 
 
 @functools.partial(jax.jit, static_argnames=("estimator", "num_slices", "basis_r"))

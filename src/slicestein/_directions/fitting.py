@@ -29,7 +29,8 @@ from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
 from slicestein._directions.active import active_slices
 from slicestein._stein.operator import diagonal_mean
-from slicestein.discrepancy import Problem, check_kernel, prepare, sksd
+from slicestein._stein.sliced import Problem, problem
+from slicestein.discrepancy import check_kernel, sksd
 from slicestein.kernels import RBF, Kernel
 from slicestein.slices import Slices
 
@@ -234,12 +235,12 @@ def _signal(slices: Slices, samples: Samples, kernel: Kernel) -> Float[Array, " 
 @jax.jit
 def slice_weights(slices: Slices, x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel) -> Float[Array, " m"]:
     """One over the mean of h(x, x): the noise of U is proportional to it, so weighted slices count alike."""
-    return inverse_noise(prepare(x, s, slices, kernel, None), kernel)
+    return inverse_noise(problem(x, s, slices.r, slices.g, kernel), kernel)
 
 
 def inverse_noise(problem: Problem, kernel: Kernel) -> Float[Array, " m"]:
     """`slice_weights` of inputs that have been prepared."""
-    return 1 / diagonal_mean(kernel, problem.project(*problem.per_slice()))
+    return 1 / diagonal_mean(kernel, problem.projected)
 
 
 def _slope_matrix(x: Array, s: Array) -> Float[Array, "d d"]:

@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from slicestein._stein import exact, fourier
-from slicestein._stein.operator import Projected, diagonal_mean
+from slicestein._stein import engine, fourier
+from slicestein._stein.operator import Projected, diagonal_mean, unbiased
 from slicestein._stein.tiles import weighted_sum_of_features
 from slicestein.kernels import Kernel
 from slicestein.slices import Slices
@@ -103,14 +103,18 @@ class Slicewise(Component):
         return fourier.features(u, a, c, self.kernel.unit, self.rule).reshape(len(u), -1)
 
     def matrix(self) -> Float[Array, "n n"]:
-        return _exact_matrix(self) if self.rule is None else fourier.matrix(self.data, self.kernel.unit, self.rule)
+        return (
+            engine.matrix(self.data, self.kernel, "exact")
+            if self.rule is None
+            else fourier.matrix(self.data, self.kernel.unit, self.rule)
+        )
 
     def quadratic_form(self, w: Float[Array, " n"]) -> Float[Array, ""]:
         if self.rule is not None:
             return super().quadratic_form(w)
         u, a, c = self.data
         weighted = Projected(u, w * a, w * jnp.broadcast_to(c, u.shape))
-        return float(w.shape[0]) ** 2 * _v_statistic(weighted, self.kernel).sum()  # a float: N^2 overflows int32
+        return float(w.shape[0]) ** 2 * engine.value(weighted, self.kernel).sum()  # a float: N^2 overflows int32
 
     def diagonal(self) -> Float[Array, " n"]:
         k, _, k2 = self.kernel.derivatives(jnp.zeros((), self.data.u.dtype))
@@ -119,7 +123,7 @@ class Slicewise(Component):
     def per_slice(self) -> Float[Array, " m"]:
         """U of every slice."""
         count = self.data.u.shape[1]
-        return (count * _v_statistic(self.data, self.kernel) - diagonal_mean(self.kernel, self.data)) / (count - 1)
+        return unbiased(engine.value(self.data, self.kernel), diagonal_mean(self.kernel, self.data), count)
 
     def by_coordinate(self) -> Float[Array, " d"]:
         return jnp.maximum(self.per_slice(), 0) @ (self.slices.r**2 + self.slices.g**2) / 2
@@ -194,12 +198,3 @@ def _weighted(data: Projected, weights: Float[Array, " m"]) -> tuple[Projected, 
     """Projections that carry the weights of their slices, and the range of the widest."""
     root = jnp.sqrt(weights)[:, None]
     return Projected(data.u, root * data.a, root * data.c), jnp.ptp(data.u, axis=1).max()
-
-
-def _v_statistic(data: Projected, kernel: Kernel) -> Float[Array, " m"]:
-    return exact.v_statistic(data, kernel) if kernel.spectrum is None else fourier.v_statistic(*data, kernel.unit)
-
-
-@eqx.filter_jit
-def _exact_matrix(component: Slicewise) -> Float[Array, "n n"]:
-    return exact.matrix(component.data, component.kernel)

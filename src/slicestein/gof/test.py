@@ -24,7 +24,8 @@ from slicestein._checks import InputError, ScoreLike
 from slicestein._directions.fitting import Init, Samples, fit_slices, inverse_noise
 from slicestein._directions.whitening import Whitening, whiten
 from slicestein._stein.operator import Projected
-from slicestein.discrepancy import check_kernel, prepare
+from slicestein._stein.sliced import problem as sliced_problem
+from slicestein.discrepancy import check_kernel
 from slicestein.gof import dependence, null
 from slicestein.gof.components import Component, Covariance, Shift, Slicewise
 from slicestein.gof.outcomes import KINDS, outcomes
@@ -342,9 +343,9 @@ def _project(
     x: Array, s: Array, slices: Slices, kernel: Kernel, train: Samples | None
 ) -> tuple[Projected, Array, Array, Array]:
     """Projections, weights of the slices, and the bandwidths on both kinds of samples."""
-    problem = prepare(x, s, slices, kernel, None)
-    data = problem.project(*problem.per_slice())
+    problem = sliced_problem(x, s, slices.r, slices.g, kernel)
+    data = problem.projected
     if train is None:
-        return data, jnp.ones(slices.num, x.dtype), problem.widths, problem.widths
-    other = prepare(*train, slices, kernel, None)
-    return data, inverse_noise(other, kernel), problem.widths, other.widths
+        return data, jnp.ones(slices.num, x.dtype), problem.bandwidths, problem.bandwidths
+    other = sliced_problem(*train, slices.r, slices.g, kernel)
+    return data, inverse_noise(other, kernel), problem.bandwidths, other.bandwidths

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from slicestein._stein.bandwidths import median_distance
 from slicestein.gof.baselines import fssd, fssd_opt_test, fssd_rand_test
-from slicestein.kernels import median_distance
 from tests.unit.standard_input import RTOL, S, X, assert_calibrated, normal, rejections
 
 KEY = jax.random.key(0)

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from slicestein import IMQ, RBF, Matern, ksd
+from slicestein._stein.bandwidths import median_distance
 from slicestein.gof.baselines import ksd_matrix, linear_ksd_test
 from slicestein.gof.baselines.ksd import linear_ksd_terms
-from slicestein.kernels import median_distance
 from tests.unit.standard_input import MEDIAN, RTOL, S, X, assert_calibrated, normal, rejections
 
 KEY = jax.random.key(0)

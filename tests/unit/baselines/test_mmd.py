@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from slicestein import RBF
+from slicestein._stein.bandwidths import median_distance
 from slicestein.gof import null
 from slicestein.gof.baselines import mmd, mmd_test
-from slicestein.kernels import median_distance
 from tests.unit.standard_input import MEAN, RTOL, VARIANCE, X, assert_calibrated, normal, rejections
 
 Y = jnp.asarray(MEAN + np.sqrt(VARIANCE) * np.random.default_rng(5).standard_normal((20, 3)))

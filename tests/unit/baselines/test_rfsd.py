@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from slicestein._stein.bandwidths import median_distance
 from slicestein.gof.baselines import rff_cauchy_test, rff_gaussian_test, rfsd, rfsd_l1imq_test, rfsd_l2sech_test
-from slicestein.kernels import median_distance
 from tests.unit.standard_input import RTOL, S, X, assert_calibrated, normal, rejections
 
 KEY = jax.random.key(0)

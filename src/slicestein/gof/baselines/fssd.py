@@ -20,9 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from slicestein.gof.baselines.ksd import squared_distances
+from slicestein._stein.bandwidths import median_distance
+from slicestein._stein.full_space import squared_distances
 from slicestein.gof.null import Outcome, gaussian_draws, pvalue
-from slicestein.kernels import RBF, median_distance
+from slicestein.kernels import RBF
 
 # Optimisation, as in the comparison of Huggins and Mackey (2018).
 BANDWIDTH_GRID = 2.0 ** np.array([-1.5, -0.75, 0.0, 0.75, 1.5])  # times the median distance

@@ -18,14 +18,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from slicestein._stein import bandwidths, full_space
 from slicestein.gof.null import Kind, Outcome, bootstrap_test
 from slicestein.kernels import RBF, Kernel
-
-
-def squared_distances(x: Float[Array, "n d"], y: Float[Array, "k d"]) -> Float[Array, "n k"]:
-    """Squared distances by one matrix product, clipped at zero. Centre the inputs first: it saves digits."""
-    square_x, square_y = jnp.sum(x**2, axis=1), jnp.sum(y**2, axis=1)
-    return jnp.maximum(square_x[:, None] + square_y - 2 * x @ y.T, 0)
 
 
 @jax.jit
@@ -43,14 +38,7 @@ def ksd_matrix(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel = 
     -----
     Cost: O(N^2 D) time in three matrix products, O(N^2) memory.
     """
-    bandwidth = kernel.full_width(x)
-    y = (x - x.mean(0)) / bandwidth
-    b = s * bandwidth  # scores in the scaled space
-    k, k1, k2 = kernel.derivatives(jnp.fill_diagonal(squared_distances(y, y), 0, inplace=False))
-    cross = b @ y.T
-    own = jnp.sum(b * y, axis=1)
-    difference = own[:, None] + own - cross - cross.T
-    return (k * (b @ b.T) - k1 * difference - k2 - (x.shape[1] - 1) * k1) / bandwidth**2
+    return full_space.matrix(full_space.scale(x, s, bandwidths.in_full_space(kernel, x)), kernel)
 
 
 @functools.partial(jax.jit, static_argnames=("num_draws", "kind", "num_chains"))
@@ -104,16 +92,13 @@ def linear_ksd_terms(
 
     Halves keep the pairs of a Markov chain nearly independent. Cost: O(N D).
     """
-    bandwidth, half = kernel.full_width(x), x.shape[0] // 2
+    half = x.shape[0] // 2
     first, second = (slice(half), slice(half, 2 * half))
     if pairing == "neighbours":
         first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
-    gap = (x[first] - x[second]) / bandwidth
-    b, c = s[first] * bandwidth, s[second] * bandwidth
-    k, k1, k2 = kernel.derivatives(jnp.sum(gap**2, axis=1))
-    dot = jnp.sum(b * c, axis=1)
-    difference = jnp.sum((b - c) * gap, axis=1)
-    return (k * dot - k1 * difference - k2 - (x.shape[1] - 1) * k1) / bandwidth**2
+    y, s, c = full_space.scale(x, s, bandwidths.in_full_space(kernel, x))
+    one, other = (full_space.Scaled(y[rows], s[rows], c) for rows in (first, second))
+    return full_space.of_pairs(kernel, one, other)
 
 
 @functools.partial(jax.jit, static_argnames=("num_draws", "pairing"))

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from slicestein._checks import InputError
-from slicestein.gof.baselines.ksd import squared_distances
+from slicestein._stein import bandwidths
+from slicestein._stein.full_space import squared_distances
 from slicestein.gof.null import Outcome, bootstrap_test
 from slicestein.kernels import RBF, Kernel
 
@@ -27,7 +28,7 @@ def mmd_matrix(x: Float[Array, "n d"], y: Float[Array, "n d"], kernel: Kernel = 
     """H of the pairs (x_i, y_i), (N, N). The median bandwidth is over the pooled samples. Cost: O(N^2 D)."""
     count = x.shape[0]
     pooled = jnp.concatenate([x, y])
-    scaled = (pooled - pooled.mean(0)) / kernel.full_width(pooled)
+    scaled = (pooled - pooled.mean(0)) / bandwidths.in_full_space(kernel, pooled)
     k, _, _ = kernel.derivatives(squared_distances(scaled, scaled))
     cross = k[:count, count:]
     return k[:count, :count] + k[count:, count:] - cross - cross.T

@@ -29,8 +29,8 @@ from jax import lax
 from jax.scipy.special import gammaln
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from slicestein._stein.bandwidths import median_distance, thin
 from slicestein.gof.null import Outcome, gaussian_draws, pvalue
-from slicestein.kernels import median_distance, thin
 
 Sample = tuple[Float[Array, "k d"], Float[Array, "k d"]]
 
