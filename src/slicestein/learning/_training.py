@@ -90,6 +90,10 @@ def trainer(
     retract
         Takes a critic that has moved back to where critics live.
     """
+    _checks.is_function("score_fn", score_fn)
+    _checks.is_optimizer("optimizer", optimizer)
+    if critic_optimizer is not None:
+        _checks.is_optimizer("critic_optimizer", critic_optimizer)
 
     def init(params: Any, x: Float[Array, "n d"]) -> State:
         params = jax.tree.map(_checks.floating, params)
@@ -113,7 +117,9 @@ def trainer(
     @jax.jit
     def step(state: State, x: Float[Array, "n d"], key: Array) -> tuple[State, Info]:
         climb_key, loss_key = jax.random.split(key)
-        s, pull_back = jax.vjp(lambda params: score_fn(params, x), state.params)  # the score is computed once
+        x = _checks.floating(x)
+        # The score is computed once.
+        s, pull_back = jax.vjp(lambda params: jnp.asarray(score_fn(params, x), x.dtype), state.params)
         if s.shape != x.shape:
             raise InputError(f"score_fn(params, x) must return shape {x.shape}, the shape of x, got {s.shape}")
         state = climb(state, x, s, climb_key)
@@ -189,6 +195,7 @@ def fit(
 
     def ends(state: State, info: Info, steps: range) -> bool:
         if not np.isfinite(info.loss).all():
+            _checks.columns_vary(x, "data", "the median rule finds no bandwidth there; drop the column")
             raise FloatingPointError(
                 f"the loss is not finite within steps {steps.start} to {steps.stop}: use a smaller learning rate, "
                 "or check that the score is finite at the data"

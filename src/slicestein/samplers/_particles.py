@@ -105,8 +105,10 @@ def algorithm(
     force
         Function of particles (N, D), scores, slices, step and key to the force and the next slices.
     init_slices
-        Function of the first particles to the first slices.
+        Function of the first particles to the first slices; raises where the method cannot start from them.
     """
+    _checks.is_function("score_fn", score_fn)
+    _checks.is_optimizer("optimizer", optimizer)
     first_key = _checks.as_key(key)
 
     def init(particles: Any) -> State:

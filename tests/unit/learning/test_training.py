@@ -175,5 +175,13 @@ def test_errors_name_their_cause():
         fit(learning.maxsksd(gaussian_score, optax.adam(0.01), basis=np.eye(3)[:2]))
     with pytest.raises(ValueError, match="basis must be orthogonal, its rows of length 1"):
         fit(learning.maxsksd(gaussian_score, optax.adam(0.01), basis=2 * np.eye(3)))
+    with pytest.raises(ValueError, match="column 1 of data does not vary"):
+        fit(learning.maxsksd(gaussian_score, optax.adam(0.01)), data=np.where(np.arange(3) == 1, 2.0, X))
+    with pytest.raises(ValueError, match="kernel must be RBF"):
+        learning.ksd(gaussian_score, optax.adam(0.01), kernel="rbf")
+    with pytest.raises(ValueError, match=r"optimizer must be an optax optimiser.* got 0\.01"):
+        learning.ksd(gaussian_score, 0.01)
+    with pytest.raises(ValueError, match="slice_steps must not be negative, got -1"):
+        learning.maxsksd(gaussian_score, optax.adam(0.01), slice_steps=-1)
     with pytest.raises(FloatingPointError, match="the loss is not finite within steps 0 to 5: use a smaller"):
         fit(learning.ksd(lambda params, x: x * jnp.inf, optax.adam(0.01)))
