@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int
 
 from slicestein import _checks
 from slicestein._checks import InputError
-from slicestein._loop import in_blocks
+from slicestein._loop import in_blocks, kept
 
 if TYPE_CHECKING:
     import optax
@@ -183,15 +183,6 @@ def fit(
     _checks.finite(data=x)
     if batch_size < 2:
         raise InputError(f"batch_size must be at least 2, got {batch_size}: a discrepancy compares samples")
-    data_key = _checks.as_key(key)
-
-    @jax.jit
-    def block(state: State, steps: Array, x: Array) -> tuple[State, Info]:
-        def one(state: State, i: Array) -> tuple[State, Info]:
-            rows_key, step_key = jax.random.split(jax.random.fold_in(data_key, i))
-            return method.step(state, x[jax.random.randint(rows_key, (batch_size,), 0, x.shape[0])], step_key)
-
-        return lax.scan(one, state, steps)
 
     def ends(state: State, info: Info, steps: range) -> bool:
         if not np.isfinite(info.loss).all():
@@ -202,9 +193,22 @@ def fit(
             )
         return bool(callback is not None and callback(state, jax.tree.map(lambda a: a[-1], info)))
 
-    on_data = functools.partial(block, x=x)  # an argument: captured, it would be a constant of the program
+    block = functools.partial(_block(method.step, batch_size), x=x, key=_checks.as_key(key))
     state = method.init(params, x)
-    return Fit(*in_blocks(on_data, state, num_steps, every=every, name="training", progress=progress, ends=ends))
+    return Fit(*in_blocks(block, state, num_steps, every=every, name="training", progress=progress, ends=ends))
+
+
+@kept
+def _block(step: Callable[..., tuple[State, Info]], batch_size: int) -> Any:
+    @jax.jit
+    def block(state: State, steps: Int[Array, " k"], x: Float[Array, "n d"], key: Array) -> tuple[State, Info]:
+        def one(state: State, i: Int[Array, ""]) -> tuple[State, Info]:
+            rows_key, step_key = jax.random.split(jax.random.fold_in(key, i))
+            return step(state, x[jax.random.randint(rows_key, (batch_size,), 0, x.shape[0])], step_key)
+
+        return lax.scan(one, state, steps)
+
+    return block
 
 
 def score_from(log_density: Callable[[Any, Float[Array, " d"]], Float[Array, ""]]) -> ScoreFn:

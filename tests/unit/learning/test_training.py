@@ -8,6 +8,7 @@ import pytest
 
 import slicestein as ss
 from slicestein import learning
+from tests.compilations import lowered
 from tests.unit.standard_input import S, X
 
 
@@ -28,7 +29,7 @@ TRAINERS = {
     "maxsksd-rg": lambda *args: learning.maxsksd(*args, optimize="rg"),
     "ksd": learning.ksd,
     "lsd": lambda *args: learning.lsd(
-        *args, linear_critic, jax.tree.map(jnp.zeros_like, CRITIC), critic_optimizer=optax.adam(0.03)
+        *args, linear_critic, jax.tree.map(np.zeros_like, CRITIC), critic_optimizer=optax.adam(0.03)
     ),
 }
 
@@ -140,6 +141,24 @@ def test_parameters_may_be_integers_and_the_critic_follows_the_data():
     state = method.init(1, X.astype(np.float32))
     assert jnp.issubdtype(state.params.dtype, jnp.floating)
     assert state.critic["g"].dtype == jnp.float32
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_a_second_fit_compiles_nothing(name):
+    method = TRAINERS[name](gaussian_score, optax.adam(0.03))
+
+    def fit(seed):
+        data = np.random.default_rng(seed).standard_normal((50, 3)).astype(np.float32)
+        start = {"mean": np.full(3, seed, np.float32), "log_precision": np.zeros(3, np.float32)}
+        learning.fit(method, start, data, 30, key=seed, every=20, progress=False)
+
+    with jax.enable_x64(False):
+        with lowered() as first:
+            fit(0)
+        assert first
+        with lowered() as again:
+            fit(1)
+        assert not again
 
 
 def test_callback_ends_the_run():

@@ -13,6 +13,7 @@ from slicestein.samplers._lines import signal
 from slicestein.samplers._particles import with_rule
 from slicestein.samplers._sliced_svgd import force
 from slicestein.samplers._svgd import force as full_force
+from tests.compilations import lowered
 from tests.unit.standard_input import S, X, normal
 
 
@@ -175,7 +176,7 @@ def test_the_second_basis_turns_when_the_refreshes_have_doubled():
 
 @pytest.mark.parametrize("optimizer", [optax.adam(0.01), optax.adafactor(0.01), optax.sgd(0.01, momentum=0.9)])
 def test_a_basis_that_has_turned_is_climbed_from_rest(optimizer):
-    """What the optimiser has learned about the old axes is forgotten, and what it knows about the first basis is not."""
+    """What the optimiser has learned about the old axes is forgotten, what it knows about the first basis is not."""
     options = {"refresh_every": 1, "slice_optimizer": optimizer, "slice_steps": 3}
     method = ss.sliced_svgd(lambda x: -(x**3), optax.sgd(0.05), **options)
     state = method.init(normal(40, 6))
@@ -311,6 +312,31 @@ def test_a_narrow_kernel_keeps_the_axes(scale, turned):
     method = ss.sliced_svgd(lambda x: -x, optax.sgd(1e-6), **options)
     g = ss.run(method, 5 + normal(200, 60), 10, progress=False).state.slices.g
     assert (g != jnp.eye(60)).any(1).sum() == turned
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_second_run_compiles_nothing(name):
+    with jax.enable_x64(False):
+        method, batches = METHODS[name](lambda x, shift: shift - x), lambda step: (1.0 / (1 + step),)
+        run = lambda seed: ss.run(method, normal(30, 4, seed=seed), 30, every=20, arguments=batches, progress=False)
+        with lowered() as first:
+            run(0)
+        assert first
+        with lowered() as again:
+            run(1)
+        assert not again
+
+
+def test_functions_that_cannot_be_hashed_can_still_be_run():
+    class Batches:
+        __hash__ = None
+
+        def __call__(self, step):
+            return (1.0,)
+
+    method = ss.svgd(lambda x, shift: shift - x, optax.sgd(0.5))
+    result = ss.run(method, normal(20, 2), 100, arguments=Batches(), progress=False)
+    np.testing.assert_allclose(result.particles.mean(0), 1, atol=0.1)
 
 
 def test_a_run_stops_when_told():
