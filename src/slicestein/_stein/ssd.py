@@ -107,8 +107,8 @@ def ssd(x: Any, score: ScoreLike, slices: Slices, *, num_basis: int = 10) -> SSD
 def _ssd(x: Array, s: Array, slices: Slices, num_basis: int) -> SSD:
     r, g = slices.r.astype(x.dtype), slices.g.astype(x.dtype)
 
-    def one_slice(directions: tuple[Array, Array]) -> tuple[Array, Array, Array]:
-        r, g = directions
+    def one_slice(pair: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+        r, g = pair
         t, a, c = x @ g, s @ r, r @ g
         levels = jnp.linspace(0, 1, num_basis - DEGREE + 1, dtype=x.dtype)
         inner = lax.stop_gradient(jnp.quantile(t, levels))
@@ -138,8 +138,8 @@ def _splines(t: Array, knots: Float[Array, " k"]) -> tuple[Float[Array, " b"], F
     values = (inside | last).astype(t.dtype)
     derivative = values
     for degree in range(1, DEGREE + 1):
-        width = knots[degree:] - knots[:-degree]
-        inverse = jnp.where(width > 0, 1 / jnp.where(width > 0, width, 1), 0)
+        length = knots[degree:] - knots[:-degree]
+        inverse = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
         scaled = values * inverse
         derivative = degree * (scaled[:-1] - scaled[1:])
         values = (t - knots[: -degree - 1]) * scaled[:-1] + (knots[degree + 1 :] - t) * scaled[1:]

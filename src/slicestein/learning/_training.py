@@ -104,13 +104,9 @@ def trainer(
     def climb(state: State, x: Array, s: Array, key: Array) -> State:
         if critic_optimizer is None:
             return state
-
-        def up(i: Array, carry: tuple[Any, Any]) -> tuple[Any, Any]:
-            critic, memory = carry
-            slope = jax.grad(gain or loss)(critic, x, s, jax.random.fold_in(key, i))
-            updates, memory = critic_optimizer.update(jax.tree.map(jnp.negative, slope), memory, critic)
-            return retract(jax.tree.map(jnp.add, critic, updates)), memory
-
+        up = _ascent(
+            lambda critic, i: (gain or loss)(critic, x, s, jax.random.fold_in(key, i)), critic_optimizer, retract
+        )
         critic, memory = lax.fori_loop(0, critic_steps, up, (state.critic, state.critic_optimizer))
         return state._replace(critic=critic, critic_optimizer=memory)
 
@@ -130,6 +126,22 @@ def trainer(
         return state._replace(params=params, optimizer=memory, step=state.step + 1), Info(value)
 
     return Trainer(init, step)
+
+
+def _ascent(
+    gain: Callable[[Any, Int[Array, ""]], Array],
+    optimizer: optax.GradientTransformation,
+    retract: Callable[[Any], Any],
+) -> Callable[[Int[Array, ""], tuple[Any, Any]], tuple[Any, Any]]:
+    """One step up of a critic and the memory of its optimiser."""
+
+    def up(i: Int[Array, ""], carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        critic, memory = carry
+        slope = jax.grad(gain)(critic, i)
+        updates, memory = optimizer.update(jax.tree.map(jnp.negative, slope), memory, critic)
+        return retract(jax.tree.map(jnp.add, critic, updates)), memory
+
+    return up
 
 
 def fit(

@@ -85,20 +85,23 @@ def grassmann_svgd(
         def turn() -> Array:
             gradient = jax.grad(lambda a: lax.map(lambda one: _in_subspace(x, s, one, ruled).discrepancy, a).sum())
             noise = jax.random.normal(noise_key, projectors.shape, x.dtype)
-            push = slice_learning_rate * gradient(projectors) + jnp.sqrt(2 * temperature * slice_learning_rate) * noise
-            return jax.vmap(_retract)(projectors, push)
+            size = (2 * temperature * slice_learning_rate) ** 0.5
+            return jax.vmap(_retract)(projectors, slice_learning_rate * gradient(projectors) + size * noise)
 
         projectors = lax.cond(step % refresh_every == refresh_every - 1, turn, lambda: projectors)
-
-        def add(so_far: Force, one: Array) -> tuple[Force, None]:
-            found = _in_subspace(x, s, one, ruled)
-            back = found._replace(total=found.total @ one.T, repulsive=found.repulsive @ one.T)
-            return jax.tree.map(jnp.add, so_far, back), None
-
-        none = Force(jnp.zeros_like(x), jnp.zeros_like(x), jnp.zeros((), x.dtype))
-        return lax.scan(add, none, projectors)[0], projectors
+        return _sum_over_subspaces(x, s, projectors, ruled), projectors
 
     return algorithm(score_fn, optimizer, find_force, init_projectors, repulsion=repulsion, key=run_key)
+
+
+def _sum_over_subspaces(x: Array, s: Array, projectors: Float[Array, "l d m"], kernel: Kernel) -> Force:
+    def add(so_far: Force, one: Array) -> tuple[Force, None]:
+        found = _in_subspace(x, s, one, kernel)
+        back = found._replace(total=found.total @ one.T, repulsive=found.repulsive @ one.T)
+        return jax.tree.map(jnp.add, so_far, back), None
+
+    none = Force(jnp.zeros_like(x), jnp.zeros_like(x), jnp.zeros((), x.dtype))
+    return lax.scan(add, none, projectors)[0]
 
 
 def _in_subspace(x: Array, s: Array, projector: Float[Array, "d m"], kernel: Kernel) -> Force:

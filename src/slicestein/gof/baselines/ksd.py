@@ -96,8 +96,8 @@ def linear_ksd_terms(
     first, second = (slice(half), slice(half, 2 * half))
     if pairing == "neighbours":
         first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
-    y, s, c = full_space.scale(x, s, bandwidths.in_full_space(kernel, x))
-    one, other = (full_space.Scaled(y[rows], s[rows], c) for rows in (first, second))
+    y, b, bandwidth = full_space.scale(x, s, bandwidths.in_full_space(kernel, x))
+    one, other = (full_space.Scaled(y[rows], b[rows], bandwidth) for rows in (first, second))
     return full_space.of_pairs(kernel, one, other)
 
 
