@@ -11,8 +11,8 @@ from slicestein._directions.active import active_slices
 from slicestein._directions.fitting import SliceFit, fit_slices
 from slicestein._stein.ssd import SSD, ssd
 from slicestein.discrepancy import integrated_sksd, ksd, sksd, witness
+from slicestein.gof.door import gof_test
 from slicestein.gof.result import GofResult
-from slicestein.gof.test import gof_test
 from slicestein.kernels import IMQ, RBF, Matern
 from slicestein.samplers import grassmann_svgd, noisy_svgd, run, sliced_svgd, svgd
 from slicestein.score import score_from

@@ -42,6 +42,13 @@ def as_key(key: Any) -> Array:
     raise InputError(f"key must be an int seed or a jax.random.key, got {type(key).__name__}")
 
 
+def as_generator(key: Any) -> np.random.Generator:
+    """Turn an int seed or a JAX key into a NumPy generator."""
+    if isinstance(key, int | np.integer) and not isinstance(key, bool) and key >= 0:
+        return np.random.default_rng(int(key))
+    return np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
+
+
 def one_of(name: str, value: Any, allowed: Collection[str]) -> None:
     """Require that an option is one of the allowed strings."""
     if value not in allowed:
@@ -136,8 +143,27 @@ def columns_vary(x: Float[Array, "n d"]) -> None:
         raise InputError(f"column {int(np.argmax(constant))} of x does not vary: drop it, or mend the sampler")
 
 
+def varies(x: Float[np.ndarray, "n d"]) -> None:
+    """Require that not all samples are the same."""
+    if np.ptp(x, axis=0).max() == 0:
+        raise InputError("x does not vary: all samples are the same. Mend the sampler, or pass a fixed bandwidth")
+
+
+def kernel(value: Any, num_slices: int | None) -> None:
+    """Require a kernel with positive bandwidths, one or as many as slices; None: their number is not known yet."""
+    from slicestein.kernels import Kernel
+
+    if not isinstance(value, Kernel):
+        raise InputError(f"kernel must be RBF(), IMQ() or Matern(), got {value!r}")
+    if num_slices is not None:
+        bandwidth(value.bandwidth, num_slices)
+        bandwidth(value.scale, num_slices)
+
+
 def unit_rows(name: str, value: Any) -> Float[Array, "m d"]:
     """Directions as rows of length one."""
+    if isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind == "f":  # nothing to compile
+        value = value / np.maximum(np.linalg.norm(value, axis=1, keepdims=True), np.finfo(value.dtype).tiny)
     rows = as_matrix(name, value)
     finite(**{name: rows})
     unit, norms = _normalise(rows)

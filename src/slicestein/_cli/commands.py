@@ -28,8 +28,8 @@ from slicestein import adapters, quality, report
 from slicestein._checks import InputError, samples_and_score
 from slicestein._cli import demo
 from slicestein.adapters.draws import bound_of
+from slicestein.gof.door import gof_test
 from slicestein.gof.result import GofResult
-from slicestein.gof.test import gof_test
 from slicestein.rows import files
 from slicestein.score import score_from
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Array, Float
 
-from slicestein.gof.test import gof_test
+from slicestein.gof.door import gof_test
 from slicestein.report import write_report
 
 DIM, DRAWS, WRONG, TIMIDITY = 50, 2000, 17, 0.8

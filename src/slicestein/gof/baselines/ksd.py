@@ -10,26 +10,30 @@ in units of the bandwidth (label "eq: KSD"; Liu, Lee and Jordan 2016; Chwialkows
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+import numpy as np
+from jaxtyping import Float
 
-from slicestein.gof.null import Kind, Outcome, bootstrap_test
+from slicestein import _checks
+from slicestein._stein.numpy_bandwidths import full_bandwidth
+from slicestein.gof import dependence, null
+from slicestein.gof.method import Bootstrap, Method, Problem, choose_bootstrap, independent
+from slicestein.gof.result import GofResult
 from slicestein.kernels import RBF, Kernel
 
 
-def squared_distances(x: Float[Array, "n d"], y: Float[Array, "k d"]) -> Float[Array, "n k"]:
+def squared_distances(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "n k"]:
     """Squared distances by one matrix product, clipped at zero. Centre the inputs first: it saves digits."""
-    square_x, square_y = jnp.sum(x**2, axis=1), jnp.sum(y**2, axis=1)
-    return jnp.maximum(square_x[:, None] + square_y - 2 * x @ y.T, 0)
+    square_x, square_y = np.sum(x**2, axis=1), np.sum(y**2, axis=1)
+    return np.maximum(square_x[:, None] + square_y - 2 * x @ y.T, 0)
 
 
-@jax.jit
-def ksd_matrix(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel = RBF()) -> Float[Array, "n n"]:
+def ksd_matrix(
+    x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"], kernel: Kernel = RBF()
+) -> Float[np.ndarray, "n n"]:
     """The Stein kernel between all samples.
 
     Parameters
@@ -43,38 +47,50 @@ def ksd_matrix(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel = 
     -----
     Cost: O(N^2 D) time in three matrix products, O(N^2) memory.
     """
-    bandwidth = kernel.full_width(x)
+    bandwidth = full_bandwidth(kernel, x)
     y = (x - x.mean(0)) / bandwidth
     b = s * bandwidth  # scores in the scaled space
-    k, k1, k2 = kernel.derivatives(jnp.fill_diagonal(squared_distances(y, y), 0, inplace=False))
+    q = squared_distances(y, y)
+    np.fill_diagonal(q, 0)
+    k, k1, k2 = kernel.derivatives(q)
     cross = b @ y.T
-    own = jnp.sum(b * y, axis=1)
+    own = np.sum(b * y, axis=1)
     difference = own[:, None] + own - cross - cross.T
     return (k * (b @ b.T) - k1 * difference - k2 - (x.shape[1] - 1) * k1) / bandwidth**2
 
 
-@functools.partial(jax.jit, static_argnames=("num_draws", "kind", "num_chains"))
-def ksd_test(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    *,
-    key: PRNGKeyArray,
-    num_draws: int = 1000,
+def linear_ksd_terms(
+    x: Float[np.ndarray, "n d"],
+    s: Float[np.ndarray, "n d"],
     kernel: Kernel = RBF(),
-    kind: Kind = "rademacher",
-    num_chains: int = 1,
-    flip_probability: float | Float[Array, ""] | None = None,
-) -> Outcome:
+    pairing: Literal["halves", "neighbours"] = "halves",
+) -> Float[np.ndarray, " k"]:
+    """h of N // 2 disjoint pairs of samples: i with i + N // 2 (``"halves"``), or 2 i with 2 i + 1.
+
+    Halves keep the pairs of a Markov chain nearly independent. Cost: O(N D).
+    """
+    bandwidth, half = full_bandwidth(kernel, x), len(x) // 2
+    first, second = (slice(half), slice(half, 2 * half))
+    if pairing == "neighbours":
+        first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
+    gap = (x[first] - x[second]) / bandwidth
+    b, c = s[first] * bandwidth, s[second] * bandwidth
+    k, k1, k2 = kernel.derivatives(np.sum(gap**2, axis=1))
+    dot = np.sum(b * c, axis=1)
+    difference = np.sum((b - c) * gap, axis=1)
+    return (k * dot - k1 * difference - k2 - (x.shape[1] - 1) * k1) / bandwidth**2
+
+
+@dataclasses.dataclass(frozen=True)
+class KSD(Method):
     """KSD test with all pairs of samples.
 
     Parameters
     ----------
-    x, s
-        Samples and scores, (N, D).
     kernel
         Kernel on the full space.
-    kind, num_draws, num_chains, flip_probability
-        The bootstrap: see :func:`slicestein.null.bootstrap_test`. The statistic is U, and V for ``"dependent"``.
+    bootstrap
+        As in `MaxSKSD`. The statistic is U, and V for ``"dependent"``.
 
     Notes
     -----
@@ -83,49 +99,34 @@ def ksd_test(
     Differs from the paper: signs by default, not multinomial counts; the same from N = 100 on, and closer to the
     level below.
     """
-    return bootstrap_test(
-        ksd_matrix(x, s, kernel),
-        key=key,
-        kind=kind,
-        num_draws=num_draws,
-        num_chains=num_chains,
-        flip_probability=flip_probability,
-    )
+
+    kernel: Kernel = RBF()
+    bootstrap: Bootstrap = "auto"
+    label: ClassVar[str] = "ksd"
+
+    def __post_init__(self) -> None:
+        _checks.kernel(self.kernel, 1)
+
+    def test(self, problem: Problem) -> GofResult:
+        """Test all rows."""
+        kind, problem = choose_bootstrap(self.bootstrap, problem)
+        rows = problem.rows
+        x, s = rows.flat
+        _checks.varies(x)
+        chains, draws, _ = rows.x.shape
+        found = null.matrix_test(
+            ksd_matrix(x, s, self.kernel),
+            problem.rng,
+            problem.num_bootstrap,
+            kind=kind,
+            lengths=(draws,) * chains,
+            flip_probability=dependence.flip_probability(rows.x) if kind == "dependent" else 0.5,
+        )
+        return self.result(problem, found, null=kind, num_train=0, num_test=len(x))
 
 
-@functools.partial(jax.jit, static_argnames="pairing")
-def linear_ksd_terms(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    kernel: Kernel = RBF(),
-    pairing: Literal["halves", "neighbours"] = "halves",
-) -> Float[Array, " k"]:
-    """h of N // 2 disjoint pairs of samples: i with i + N // 2 (``"halves"``), or 2 i with 2 i + 1.
-
-    Halves keep the pairs of a Markov chain nearly independent. Cost: O(N D).
-    """
-    bandwidth, half = kernel.full_width(x), x.shape[0] // 2
-    first, second = (slice(half), slice(half, 2 * half))
-    if pairing == "neighbours":
-        first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
-    gap = (x[first] - x[second]) / bandwidth
-    b, c = s[first] * bandwidth, s[second] * bandwidth
-    k, k1, k2 = kernel.derivatives(jnp.sum(gap**2, axis=1))
-    dot = jnp.sum(b * c, axis=1)
-    difference = jnp.sum((b - c) * gap, axis=1)
-    return (k * dot - k1 * difference - k2 - (x.shape[1] - 1) * k1) / bandwidth**2
-
-
-@functools.partial(jax.jit, static_argnames=("num_draws", "pairing"))
-def linear_ksd_test(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    *,
-    key: PRNGKeyArray,
-    num_draws: int = 1000,
-    kernel: Kernel = RBF(),
-    pairing: Literal["halves", "neighbours"] = "halves",
-) -> Outcome:
+@dataclasses.dataclass(frozen=True)
+class LinearKSD(Method):
     r"""KSD test with disjoint pairs: linear in N, weak.
 
     $$
@@ -137,8 +138,8 @@ def linear_ksd_test(
 
     Parameters
     ----------
-    x, s, kernel
-        As in :func:`ksd_test`.
+    kernel
+        Kernel on the full space.
     pairing
         See :func:`linear_ksd_terms`.
 
@@ -146,8 +147,22 @@ def linear_ksd_test(
     -----
     Cost: O(N D + B).
     """
-    terms = linear_ksd_terms(x, s, kernel, pairing)
-    statistic = math.sqrt(terms.shape[0]) * jnp.mean(terms)
-    deviation = jnp.sqrt(jnp.mean(terms**2))
-    draws = deviation * jax.random.normal(key, (num_draws,), x.dtype)
-    return Outcome(statistic, draws, jax.scipy.stats.norm.sf(statistic / deviation))
+
+    kernel: Kernel = RBF()
+    pairing: Literal["halves", "neighbours"] = "halves"
+    label: ClassVar[str] = "linear-ksd"
+
+    def __post_init__(self) -> None:
+        _checks.kernel(self.kernel, 1)
+        _checks.one_of("pairing", self.pairing, ("halves", "neighbours"))
+
+    def test(self, problem: Problem) -> GofResult:
+        """Test all rows."""
+        x, s = independent(problem, self.name).flat
+        _checks.varies(x)
+        terms = linear_ksd_terms(x, s, self.kernel, self.pairing)
+        statistic = math.sqrt(len(terms)) * float(np.mean(terms))
+        deviation = math.sqrt(np.mean(terms**2))
+        draws = deviation * problem.rng.standard_normal(problem.num_bootstrap)
+        found = null.Outcome(statistic, draws, 0.5 * math.erfc(statistic / deviation / math.sqrt(2)))
+        return self.result(problem, found, null="normal limit", num_train=0, num_test=len(x))

@@ -1,0 +1,87 @@
+r"""Do the chains agree: R-hat, effective sample size, and a test that compares chains.
+
+R-hat and effective sample size are those of Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), as ArviZ has them:
+chains are split in halves and draws replaced by normal scores of their ranks.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from slicestein.gof import null
+from slicestein.gof.measure import Sums
+
+
+def rhat(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " d"]:
+    """Rank-normalised split R-hat of every parameter: the larger one of location and of spread."""
+    halves = _split(x)
+    folded = np.abs(halves - np.median(halves, axis=(0, 1)))
+    return np.maximum(_plain_rhat(_normal_scores(halves)), _plain_rhat(_normal_scores(folded)))
+
+
+def ess(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " d"]:
+    """Bulk effective sample size of every parameter."""
+    return np.array([_plain_ess(column) for column in np.moveaxis(_normal_scores(_split(x)), 2, 0)])
+
+
+def _split(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, "halves draws d"]:
+    half = x.shape[1] // 2
+    return np.concatenate([x[:, :half], x[:, -half:]])
+
+
+def _normal_scores(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, "chains draws d"]:
+    ranks = rankdata(x.reshape(-1, x.shape[2]), axis=0).reshape(x.shape)
+    return ndtri((ranks - 0.375) / (x.shape[0] * x.shape[1] + 0.25))
+
+
+def _plain_rhat(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " d"]:
+    draws = x.shape[1]
+    within = x.var(axis=1, ddof=1).mean(0)
+    between = draws * x.mean(1).var(axis=0, ddof=1)
+    return np.sqrt((between / np.where(within > 0, within, np.inf) + draws - 1) / draws)
+
+
+def _plain_ess(x: Float[np.ndarray, "chains draws"]) -> float:
+    """Effective sample size by Geyer's initial monotone sequence."""
+    chains, draws = x.shape
+    if np.ptp(x) == 0:
+        return float(x.size)
+    deviations = x - x.mean(1, keepdims=True)
+    power = np.abs(np.fft.rfft(deviations, 2 * draws, axis=1)) ** 2
+    covariance = np.fft.irfft(power, 2 * draws, axis=1)[:, :draws].mean(0) / draws
+    within = covariance[0] * draws / (draws - 1)
+    total = within * (draws - 1) / draws + (x.mean(1).var(ddof=1) if chains > 1 else 0.0)
+    rho = 1 - (within - covariance * draws / (draws - 1)) / total
+    rho[0] = 1
+    pairs = rho[: draws - draws % 2].reshape(-1, 2).sum(1)
+    negative = np.flatnonzero(pairs[1:-1] < 0) if len(pairs) > 2 else np.array([], int)
+    last = 1 + negative[0] if len(negative) else max(len(pairs) - 1, 1)
+    kept = np.minimum.accumulate(pairs[:last])
+    tail = max(rho[2 * last], 0) if 2 * last < draws and len(negative) else 0.0
+    tau = max(-1 + 2 * kept.sum() + tail, 1 / math.log10(x.size))
+    return x.size / tau
+
+
+def disagreement(sums: Sums, weights: Float[np.ndarray, "b n"], chains: int) -> Float[np.ndarray, "b c"]:
+    """How far every chain is from the others: the largest over parameters, in standard deviations, for the draws too.
+
+    The noise of a chain's mean is that of its own draws: deviations from the mean of the chain, with the signs of the
+    bootstrap. A chain that sits elsewhere, however quietly, is thus found. The first row is that of the samples.
+    """
+    assert sums.positions is not None
+    size = sums.counts.reshape(chains, -1, 1).astype(float)
+    positions = sums.positions.reshape(chains, len(sums.counts) // chains, -1).astype(float)
+    lengths = size.sum(1)
+    means = positions.sum(1) / lengths
+    deviations = (positions - size * means[:, None]).astype(np.float32)
+    signs = weights[1:].reshape(len(weights) - 1, chains, -1)
+    noise = np.einsum("bcn,cnd->bcd", signs, deviations, optimize=True) / lengths
+    every = np.concatenate([means[None], noise])
+    every = (every - every.mean(1, keepdims=True)) ** 2
+    scores = null.normal_scores(every.reshape(len(every), -1)).reshape(every.shape)
+    return scores.max(2)

@@ -1,0 +1,83 @@
+"""What a test measures: sums of features over blocks of consecutive rows. Additive, so rows may come in parts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from slicestein._stein import features
+from slicestein.gof.plan import Plan
+
+# Blocks are enough for the null whatever the number of rows; up to here every row is one.
+MOST_BLOCKS = 1024
+
+
+class Sums(NamedTuple):
+    """Sums over B blocks. Those beyond ``slices`` are None where the plan does not ask for them."""
+
+    counts: Int[np.ndarray, " b"]
+    slices: Float[np.ndarray, "b m f"]
+    radius: Float[np.ndarray, "b f"] | None = None
+    scores: Float[np.ndarray, "b d"] | None = None  # whitened
+    covariance: Float[np.ndarray, "b k2"] | None = None
+    slopes: Float[np.ndarray, "b d"] | None = None  # a_d t_d + 1 of every parameter
+    positions: Float[np.ndarray, "b d"] | None = None  # of z
+
+    def __add__(self, other):  # type: ignore[no-untyped-def, override]
+        """Sums over the rows of both, block by block."""
+        return Sums(*(None if one is None else one + two for one, two in zip(self, other, strict=True)))
+
+
+def block_ends(chains: int, draws: int, most: int = MOST_BLOCKS) -> tuple[Int[np.ndarray, " b"], int]:
+    """Ends of blocks within chains that are laid out one after the other, and the number of blocks of a chain."""
+    per_chain = max(1, min(draws, most // chains))
+    ends = np.round(np.linspace(0, draws, per_chain + 1)[1:]).astype(np.int64)
+    return (ends + draws * np.arange(chains)[:, None]).ravel(), per_chain
+
+
+def measure(plan: Plan, x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"], ends: Int[np.ndarray, " b"]) -> Sums:
+    """Sums of all that the plan looks at over the blocks of rows that end at ``ends``."""
+    z, sz = plan.coordinates(x, s)
+    starts = np.concatenate([[0], ends[:-1]])
+    counts = ends - starts
+    slices = features.sums(plan.lines, plan.rule, z, sz, ends)
+    if plan.whitening is None:
+        return Sums(counts, slices)
+    y, sy = plan.whitening(z, sz)
+    reduce = lambda rows: np.add.reduceat(rows, starts, axis=0)  # noqa: E731
+    along = sy @ plan.whitening.inverse.T / plan.whitening.variances  # C s / C_dd
+    return Sums(
+        counts,
+        slices,
+        _radius(plan, y, sy, ends),
+        reduce(sy),
+        _covariance(plan, y, sy, starts),
+        reduce(along * z + 1),
+        reduce(z),
+    )
+
+
+def _radius(plan: Plan, y: np.ndarray, sy: np.ndarray, ends: np.ndarray) -> Float[np.ndarray, "b f"]:
+    assert plan.radius is not None
+    rho = np.maximum(np.linalg.norm(y, axis=1), np.finfo(y.dtype).tiny ** 0.25)
+    a = (np.sum(sy * y, axis=1) + y.shape[1] - 1) / rho
+    bandwidth, centre, bulk = plan.radius
+    dtype = plan.lines.g.dtype
+    t, a, c = (np.asarray(row, dtype)[None] for row in (rho / bandwidth, a, np.full(1, 1 / bandwidth[0])))
+    return plan.rule.sums(t, a, c, ends, centre, bulk)[:, 0]
+
+
+def _covariance(plan: Plan, y: np.ndarray, sy: np.ndarray, starts: np.ndarray) -> Float[np.ndarray, "b k2"]:
+    """Sums of s y^T + I."""
+    if plan.sketch is not None:
+        y, sy = y @ plan.sketch.T, sy @ plan.sketch.T
+    dim = y.shape[1]
+    y, sy = y.astype(np.float32), sy.astype(np.float32)
+    stops = np.append(starts[1:], len(y))
+    out = np.empty((len(starts), dim, dim), np.float32)
+    for b, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+        np.matmul(sy[start:stop].T, y[start:stop], out=out[b])
+    out += ((stops - starts)[:, None, None] * np.eye(dim)).astype(np.float32)
+    return out.reshape(len(starts), -1)
