@@ -36,6 +36,7 @@ def _load_extension() -> ModuleType | None:
 
 
 EXTENSION = _load_extension()
+NUM_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 # Beyond it T is at its limit in any precision, and the third power of the slope is still a number.
 _FARTHEST = {"float32": 1e12, "float64": 1e100}
@@ -80,7 +81,13 @@ def block_sums(
     """
     dtype = t.dtype
     t, a, c, centre, bulk = (np.ascontiguousarray(z, dtype) for z in (t, a, c, centre, bulk))
-    return _portable_block_sums(t, a, c, np.asarray(ends, np.int64), spacing, np.asarray(roots), centre, bulk, tail)
+    ends, roots = np.ascontiguousarray(ends, np.int64), np.ascontiguousarray(roots, np.float64)
+    out = np.empty((len(ends), len(t), 2 * len(roots)), dtype)
+    if EXTENSION is None:
+        _portable_block_sums(t, a, c, ends, roots, centre, bulk, out, spacing, tail)
+    else:
+        EXTENSION.block_sums(t, a, c, ends, roots, centre, bulk, out, spacing, tail, NUM_THREADS)
+    return out
 
 
 def median_gap(t: Float[np.ndarray, "m n"]) -> Float[np.ndarray, " m"]:
@@ -90,7 +97,11 @@ def median_gap(t: Float[np.ndarray, "m n"]) -> Float[np.ndarray, " m"]:
     values, gives NaN. Cost: O(n log n) per row.
     """
     t = np.sort(t, axis=1)
-    median = np.array([_portable_median_gap(row) for row in t], t.dtype)
+    median = np.empty(len(t), t.dtype)
+    if EXTENSION is None:
+        median[:] = [_portable_median_gap(row) for row in t]
+    else:
+        EXTENSION.median_gap(t, median, NUM_THREADS)
     tied = np.flatnonzero(median == 0)
     median[tied] = [_mean_gap(row) for row in t[tied]]
     return median
@@ -112,22 +123,23 @@ def _portable_block_sums(
     a: np.ndarray,
     c: np.ndarray,
     ends: np.ndarray,
-    spacing: float,
     roots: np.ndarray,
     centre: np.ndarray,
     bulk: np.ndarray,
+    out: np.ndarray,
+    spacing: float,
     tail: float,
-) -> np.ndarray:
+) -> None:
     starts = np.concatenate([[0], ends[:-1]])
     filled = ends > starts  # reduceat knows no empty blocks
-    out = np.zeros((len(ends), len(t), 2 * len(roots)), t.dtype)
+    out[...] = 0
     if not filled.any():
-        return out
+        return
     sums = np.empty((2, len(roots), filled.sum()))
     with np.errstate(invalid="ignore", over="ignore"):
         for m in range(len(t)):
             u, slope = bounded(t[m] - centre[m], bulk[m], tail)
-            jacobian = c[m] * slope
+            jacobian = np.where(np.isfinite(a[m]) & np.isfinite(c[m]), c[m] * slope, t.dtype.type(np.nan))
             for j, root in enumerate(roots):
                 w = t.dtype.type(j * spacing)
                 cos, sin = np.cos(w * u), np.sin(w * u)
@@ -135,7 +147,6 @@ def _portable_block_sums(
                 sums[0, j] = root * np.add.reduceat(real, starts[filled], dtype=np.float64)
                 sums[1, j] = root * np.add.reduceat(imag, starts[filled], dtype=np.float64)
             out[filled, m] = sums.reshape(-1, filled.sum()).T
-    return out
 
 
 def _portable_median_gap(t: Float[np.ndarray, " n"]) -> float:
