@@ -30,7 +30,7 @@ from slicestein._cli import demo
 from slicestein.adapters.draws import bound_of
 from slicestein.gof.door import gof_test
 from slicestein.gof.result import GofResult
-from slicestein.rows import files
+from slicestein.rows import files, formats
 from slicestein.score import score_from
 
 app = typer.Typer(add_completion=False, help="Do samples fit a model that is known through its score?")
@@ -169,7 +169,7 @@ def _read(samples: Path, score: Path | None, chains: int | None) -> tuple[np.nda
     if score is not None and score.suffix == ".nc":
         if score != samples:
             raise InputError(f"{score}: scores in an .nc are those of its own draws: give it as the samples too")
-        draws = adapters.from_nutpie({"sample_stats": files.read_group(score, "sample_stats")})
+        draws = adapters.from_nutpie({"sample_stats": formats.read_group(score, "sample_stats")})
         return draws.x, draws.score, draws.names
     x, names = files.read_samples(samples)
     s = None if score is None else files.read_scores(score)

@@ -16,7 +16,7 @@ from jaxtyping import Array
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
 from slicestein.adapters.draws import Draws, bound_of, group
-from slicestein.rows.files import flatten_posterior
+from slicestein.rows.variables import flatten_posterior
 from slicestein.score import score_from
 
 

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from slicestein._checks import InputError
 from slicestein.adapters.draws import Draws
-from slicestein.rows.files import flat_names
+from slicestein.rows.variables import flat_names
 from slicestein.score import score_from
 
 

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 from slicestein._checks import InputError
 from slicestein.adapters.draws import Draws
-from slicestein.rows.files import flatten_variables
+from slicestein.rows.variables import flatten_variables
 from slicestein.score import score_from
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from slicestein._checks import InputError
 from slicestein.adapters.draws import Draws, bound_of, group
-from slicestein.rows.files import flatten_variables
+from slicestein.rows.variables import flatten_variables
 
 
 def from_pymc(model: Any, idata: Any) -> Draws:
