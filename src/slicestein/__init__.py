@@ -7,6 +7,8 @@ from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from types import ModuleType as _ModuleType
 
+from slicestein import gof
+from slicestein._checks import InputError
 from slicestein._directions.active import active_slices
 from slicestein._directions.fitting import SliceFit, fit_slices
 from slicestein._stein.ssd import SSD, ssd
@@ -25,11 +27,13 @@ __all__ = [
     "RBF",
     "SSD",
     "GofResult",
+    "InputError",
     "Matern",
     "SliceFit",
     "Slices",
     "active_slices",
     "fit_slices",
+    "gof",
     "gof_test",
     "grassmann_svgd",
     "integrated_sksd",

@@ -42,7 +42,8 @@ class Pairs(NamedTuple):
 
 
 def unit_rows(rows: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
-    """Rows divided by their length."""
+    """Rows divided by their length, whose square may overflow."""
+    rows = rows / np.abs(rows).max(axis=1, keepdims=True)
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 

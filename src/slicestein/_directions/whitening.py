@@ -50,9 +50,16 @@ class Whitening(NamedTuple):
 
 def scales(x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " d"]:
     r"""Scale of every coordinate, $\sqrt{\operatorname{sd}(x_d) / \operatorname{sd}(s_d)}$: C were it diagonal."""
-    tiny = np.finfo(x.dtype).tiny
-    spread, slope = (np.maximum(np.sqrt(np.mean(z**2, axis=0)), tiny) for z in (x - x.mean(0), s - s.mean(0)))
-    return np.sqrt(spread) / np.sqrt(slope)
+    return np.sqrt(_spread(x)) / np.sqrt(_spread(s))
+
+
+def _spread(z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " d"]:
+    """Standard deviation of every column, of numbers whose squares may overflow; one for a constant column."""
+    deviations = z - z.mean(0)
+    largest = np.abs(deviations).max(0)
+    largest = np.where(largest > 0, largest, 1)
+    spread = largest * np.sqrt(np.mean((deviations / largest) ** 2, axis=0))
+    return np.where(spread > 0, spread, 1)
 
 
 def whiten(x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"]) -> Whitening:

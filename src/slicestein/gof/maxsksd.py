@@ -73,10 +73,12 @@ class MaxSKSD(Method):
         _checks.one_of("optimize", self.optimize, ("g", "rg"))
         if not isinstance(self.init, Slices):
             _checks.one_of("init", self.init, INITS)
-        _checks.kernel(self.kernel, None)
+        _checks.kernel(self.kernel, 1 if self.slices is None else self.slices.num)
         unused = [name for name in _CHOICES if getattr(self, name) != _default(name)] if self.slices is not None else []
         if unused:
             raise InputError(f"slices are given: leave {' and '.join(unused)} out, nothing is chosen")
+        if self.optimize == "g" and not self.omnibus:
+            raise InputError('omnibus is for optimize="rg": leave it out')
 
     @property
     def name(self) -> str:
@@ -106,7 +108,6 @@ class MaxSKSD(Method):
         rows = problem.rows
         if self.slices is not None:
             _checks.slices_fit(self.slices, score_dim=rows.dim, input_dim=rows.dim)
-            _checks.kernel(self.kernel, self.slices.num)
             return plan_given(self.slices, rows, self.kernel), rows, 0
         if self.train is None:
             train, rows = split(problem)

@@ -59,7 +59,8 @@ class Plan:
     @property
     def slices(self) -> Slices:
         """The slices in the coordinates of the samples."""
-        return Slices(unit_rows(self.lines.r * self.scale), unit_rows(self.lines.g / self.scale))
+        scale = self.scale.astype(float)
+        return Slices(unit_rows(self.lines.r * scale), unit_rows(self.lines.g / scale))
 
     @property
     def spread(self) -> Float[np.ndarray, " d"]:
