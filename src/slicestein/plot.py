@@ -11,16 +11,20 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from slicestein._checks import InputError, ScoreLike, samples_and_score
 from slicestein.discrepancy import witness
 from slicestein.gof.result import GofResult
 from slicestein.kernels import RBF, Kernel
 from slicestein.slices import Slices
+
+try:
+    import matplotlib.pyplot as plt
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ModuleNotFoundError:
+    raise ModuleNotFoundError("pictures need matplotlib: pip install 'slicestein[plot]'", name="matplotlib") from None
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
 # For many curves: every colour comes with a marker of its own, so that none has to be told by colour alone.

@@ -1,9 +1,11 @@
 """The report says what the result says, lets no name become markup, and is drawn by a browser at every width."""
 
 import functools
+import os
 import re
 import shutil
 import subprocess
+import sys
 from html.parser import HTMLParser
 
 import matplotlib
@@ -12,6 +14,7 @@ import pytest
 from matplotlib.image import imread
 
 import slicestein as ss
+from slicestein._checks import InputError
 from slicestein.report import worst_slices, write_report
 
 matplotlib.use("Agg")
@@ -128,6 +131,31 @@ def test_directions_in_words_have_the_signs_of_the_slices():
     x = samples(0.5)
     worst = worst_slices(ss.gof_test(x, -x, key=0, names=("a", "b", "c", "d"), slices=slices))
     assert [(one.g, one.r) for one in worst] == [("− 1.00 a", "− 0.80 a + 0.60 b")]
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError("No space left on device")
+
+    path = tmp_path / "r.html"
+    path.write_text("the old one")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_report(result(0.5), path)
+    assert path.read_text() == "the old one"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
+def test_without_its_packages_the_remedy_is_told(tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"a report needs {package}: pip install 'slicestein\[report\]'"):
+        write_report(result(0.5), tmp_path / "r.html")
+
+
+def test_names_that_are_no_text_are_shown_as_bytes(tmp_path):
+    """A file name of the file system may not be Unicode; the page always is."""
+    assert "\\udcff.npz" in page(tmp_path / "r.html", 0.5, settings={"samples": "\udcff.npz"})
 
 
 @pytest.mark.slow

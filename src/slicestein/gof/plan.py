@@ -17,6 +17,7 @@ A plan is small and holds plain arrays: it can be sent to other machines.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -29,6 +30,7 @@ from slicestein._directions.starts import Init, Pairs, unit_rows
 from slicestein._directions.whitening import Whitening, scales, whiten
 from slicestein._stein import features
 from slicestein._stein.features import Line, Lines, Rule
+from slicestein._stein.numpy_bandwidths import thin
 from slicestein.kernels import Kernel
 from slicestein.rows.arrays import Chains
 from slicestein.slices import Slices
@@ -37,6 +39,9 @@ from slicestein.slices import Slices
 COVARIANCE_DIM = 100
 # Coordinates that are parameters but for so much are not looked at twice.
 SAME = 1e-3
+# Values of the rows that a plan is made on when roles are exchanged: its cost stays that of the first plan.
+EXCHANGE_VALUES = 2**18
+NORMAL_GAP = 0.954  # the median gap of a normal sample, in standard deviations
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,15 @@ class Plan:
         """The slices in the coordinates of the samples."""
         scale = self.scale.astype(float)
         return Slices(unit_rows(self.lines.r * scale), unit_rows(self.lines.g / scale))
+
+    @property
+    def moment_lines(self) -> tuple[Float[np.ndarray, " d+1"], Float[np.ndarray, " d+1"]]:
+        """Middle and standard deviation of every parameter in units of z, and of the radius."""
+        assert self.whitening is not None
+        assert self.radius is not None
+        unit = self.radius.bandwidth / NORMAL_GAP
+        middle = np.append(np.zeros(len(self.scale)), self.radius.centre * self.radius.bandwidth)
+        return middle, np.append(np.sqrt(self.whitening.variances), unit)
 
     @property
     def spread(self) -> Float[np.ndarray, " d"]:
@@ -119,6 +133,22 @@ def make_plan(
     return Plan(origin, scale, lines, rule, groups, whitening if omnibus else None, sketch, radius)
 
 
+def exchange(plan: Plan, rows: Chains) -> Plan:
+    """The plan for the rows that the first plan was made on, made on the others: so that all rows are tested.
+
+    Slices are looked at as before, those of parameters and coordinates with the covariance of these rows. Fitted slices
+    are not: they were fitted to the rows that are now tested.
+    """
+    assert plan.whitening is not None
+    x, s = (thin(z, EXCHANGE_VALUES // rows.dim) for z in rows.flat)
+    whitening = whiten(*(z.astype(float) for z in plan.coordinates(x, s)))
+    entries = _everywhere(whitening, mixed="coordinates" in plan.groups)
+    none = np.zeros_like(plan.lines.r[plan.groups["fitted slices"]])
+    r, g = (np.concatenate([none, *(getattr(pairs, name) for pairs in entries.values())]) for name in "rg")
+    lines = plan.lines.turned(r.astype(none.dtype), g.astype(none.dtype))
+    return dataclasses.replace(plan, lines=lines, whitening=whitening)
+
+
 def _fitted(
     rows: Chains,
     rng: np.random.Generator,
@@ -138,12 +168,13 @@ def _fitted(
     return Pairs(*(np.asarray(part, rows.x.dtype) for part in (slices.r, slices.g)))
 
 
-def _everywhere(whitening: Whitening) -> dict[str, Pairs]:
+def _everywhere(whitening: Whitening, mixed: bool | None = None) -> dict[str, Pairs]:
     """The axes of the parameters, and those of the whitened space where they are others."""
     covariance = whitening.covariance
     axes = np.eye(len(covariance))
     entries = {"parameters": Pairs(covariance / np.diag(covariance)[:, None], axes)}
-    mixed = np.abs(covariance - np.diag(np.diag(covariance))).max() > SAME * np.diag(covariance).min()
+    if mixed is None:
+        mixed = bool(np.abs(covariance - np.diag(np.diag(covariance))).max() > SAME * np.diag(covariance).min())
     if mixed:
         entries["coordinates"] = Pairs(whitening.inverse.T, whitening.forward)
     return entries

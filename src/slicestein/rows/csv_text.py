@@ -26,8 +26,9 @@ def read_csv(path: Path) -> tuple[Float[np.ndarray, "n d"], tuple[str, ...] | No
     data = lines if names is None else lines[1:]
     if not data:
         raise InputError(f"{path}: holds no samples: write one line per sample, under a line of names")
+    steps = (line for line in data)  # of Python: between two of them other threads, and Ctrl-C, get their turn
     try:
-        return np.loadtxt(data, delimiter=",", ndmin=2, quotechar='"'), names
+        return np.loadtxt(steps, delimiter=",", ndmin=2, quotechar='"'), names
     except ValueError:
         raise InputError(f"{path}: {_fault(path, names)}: every cell below the header must be a number") from None
 
