@@ -11,6 +11,7 @@ from slicestein import gof
 from slicestein._checks import InputError
 from slicestein._directions.active import active_slices
 from slicestein._directions.fitting import SliceFit, fit_slices
+from slicestein._directions.whitening import Whitening, whiten
 from slicestein._stein.ssd import SSD, ssd
 from slicestein.discrepancy import integrated_sksd, ksd, sksd, witness
 from slicestein.gof.door import gof_test
@@ -31,6 +32,7 @@ __all__ = [
     "Matern",
     "SliceFit",
     "Slices",
+    "Whitening",
     "active_slices",
     "fit_slices",
     "gof",
@@ -45,6 +47,7 @@ __all__ = [
     "sliced_svgd",
     "ssd",
     "svgd",
+    "whiten",
     "witness",
 ]
 
