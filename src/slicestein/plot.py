@@ -15,6 +15,8 @@ import numpy as np
 
 from slicestein._checks import InputError, ScoreLike, samples_and_score
 from slicestein.discrepancy import witness
+from slicestein.gof import words
+from slicestein.gof.null import critical_value
 from slicestein.gof.result import GofResult
 from slicestein.kernels import RBF, Kernel
 from slicestein.slices import Slices
@@ -36,9 +38,10 @@ def null_distribution(result: GofResult, ax: Axes | None = None) -> Axes:
     """Histogram of the null draws with the statistic and the critical value."""
     ax = ax or plt.figure(layout="constrained").subplots()
     ax.hist(result.null_distribution, bins=40, color=GREY, label="if the model were right")
-    critical = np.quantile(result.null_distribution, 1 - result.alpha)
+    critical = critical_value(result.null_distribution, result.alpha)
     ax.axvline(critical, color=BLUE, linestyle="--", label=f"critical value, level {result.alpha:g}")
-    ax.axvline(result.statistic, color=ORANGE, linewidth=2.5, label=f"these samples, p = {result.pvalue:.3g}")
+    said = words.pvalue(result.pvalue, len(result.null_distribution))
+    ax.axvline(result.statistic, color=ORANGE, linewidth=2.5, label=f"these samples, {said}")
     ax.set(xlabel="discrepancy", ylabel="draws", title="Null distribution")
     ax.legend(framealpha=0.9)
     return ax

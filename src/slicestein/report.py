@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from slicestein._checks import InputError, ScoreLike
+from slicestein.gof import words
 from slicestein.gof.result import GofResult
 from slicestein.rows.writing import write_whole
 
@@ -95,6 +96,10 @@ def write_report(
         slices=slices,
         parameters=parameters,
         others=0 if result.per_dimension is None else len(result.per_dimension) - len(parameters),
+        p=words.pvalue(result.pvalue, len(result.null_distribution)),
+        reason=_sentence(result.reason),
+        findings=_findings(result),
+        missed=_sentence(words.could_be_missed(result) if result.parameters else ""),
         settings=_settings(result) | dict(settings or {}),
         versions={name: version(name) for name in VERSIONS} | {"Python": platform.python_version()},
         **_pictures(result, x, score, slices),
@@ -115,6 +120,17 @@ def _template() -> Any:
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.get_template(TEMPLATE)
+
+
+def _findings(result: GofResult) -> list[tuple[str, str]]:
+    """Parameters that are wrong, each with what is said of it."""
+    found = [parameter for parameter in result.parameters or () if parameter.finding][:PARAMETERS]
+    said = [words.describe(parameter, len(result.null_distribution)) for parameter in found]
+    return [(one.name, text.removeprefix(one.name)) for one, text in zip(found, said, strict=True)]
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _pictures(result: GofResult, x: Any, score: ScoreLike | None, slices: list[SliceInWords]) -> dict[str, Any]:
@@ -149,7 +165,7 @@ def _settings(result: GofResult) -> dict[str, Any]:
         "method": result.method,
         "level": f"{result.alpha:g}",
         "statistic": f"{result.statistic:.6g}",
-        "p-value": f"{result.pvalue:.4g}",
+        "p-value": words.pvalue(result.pvalue, len(result.null_distribution)).removeprefix("p = ").removeprefix("p "),
         "samples tested": result.num_test,
         "samples that chose slices": result.num_train,
         "slices": "none" if result.slices is None else f"{result.slices.num} in {result.slices.dim} dimensions",

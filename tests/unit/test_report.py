@@ -1,5 +1,6 @@
 """The report says what the result says, lets no name become markup, and is drawn by a browser at every width."""
 
+import dataclasses
 import functools
 import os
 import re
@@ -66,7 +67,7 @@ def test_a_rejection_names_the_parameter(tmp_path):
     x = samples(0.5)
     text = page(tmp_path / "r.html", 0.5, x=x, score=-x, settings={"key": 0})
     assert "the samples do not fit the model" in text
-    assert re.search(r"carried by <b>&lt;script&gt;alert", text)
+    assert re.search(r"<li><b>&lt;script&gt;alert.*</b> is too narrow: its spread is 0\.5", text)
     assert text.count("<svg") == 1 + len(worst_slices(result(0.5)))
     assert '<th scope="row">key</th><td>0</td>' in text
     assert ss.__version__ in text
@@ -80,6 +81,16 @@ def test_no_rejection_is_not_called_a_proof(tmp_path):
     assert "No evidence against the model" in text
     assert "not a proof" in text
     assert text.count("<svg") == 1  # without samples there is no witness to draw
+
+
+def test_too_few_draws_are_not_called_a_fit(tmp_path):
+    undecided = dataclasses.replace(result(1.0), ess=np.array([7.0, 400.0, 300.0, 200.0]), names=None)
+    assert undecided.verdict == "undecided"
+    write_report(undecided, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "It cannot be told" in text
+    assert "Too few independent draws to tell: x[0] has an effective sample size of 7" in text
+    assert "No evidence" not in text
 
 
 def test_names_and_titles_do_not_become_markup(tmp_path):
@@ -129,7 +140,7 @@ def test_directions_in_words_have_the_signs_of_the_slices():
     """The witness is drawn along g and speaks of r: a sign that was turned would turn its meaning."""
     slices = ss.Slices([[-4.0, 3.0, 0.0, 0.0]], [[-1.0, 0.0, 0.0, 0.0]])
     x = samples(0.5)
-    worst = worst_slices(ss.gof_test(x, -x, key=0, names=("a", "b", "c", "d"), slices=slices))
+    worst = worst_slices(ss.gof_test(x, -x, key=0, names=("a", "b", "c", "d"), method=ss.gof.MaxSKSD(slices=slices)))
     assert [(one.g, one.r) for one in worst] == [("− 1.00 a", "− 0.80 a + 0.60 b")]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -24,7 +25,19 @@ from slicestein.quality import Quality
 from slicestein.rows.writing import check_place, write_whole
 
 # What `--json` prints of a result: numbers and words. Arrays go to a file.
-VERDICT = ("reject", "pvalue", "alpha", "statistic", "method", "bootstrap", "num_train", "num_test", "components")
+WORDS: tuple[str, ...] = (
+    "verdict",
+    "reason",
+    "reject",
+    "pvalue",
+    "alpha",
+    "statistic",
+    "method",
+    "bootstrap",
+    "num_train",
+    "num_test",
+)
+WORDS += ("components", "stray_chain")
 WORST = 8  # parameters listed, at most
 
 
@@ -73,6 +86,8 @@ def _archive(result: GofResult) -> bytes:
         "null_distribution": result.null_distribution,
         "per_slice": result.per_slice,
         "per_dimension": result.per_dimension,
+        "rhat": result.rhat,
+        "ess": result.ess,
         "names": result.names,
     }
     if result.slices is not None:
@@ -98,15 +113,24 @@ def demo_folder(out: str) -> Path:
 
 
 def print_json(answer: Any) -> None:
-    """One line of JSON."""
-    print(json.dumps(answer), flush=True)
+    """One line of JSON, which knows no NaN and no infinity."""
+    print(json.dumps(_finite(answer), allow_nan=False), flush=True)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def verdict(result: GofResult) -> dict[str, Any]:
-    """A result without its arrays, ready for JSON."""
-    plain = result.to_dict()
+    """A result without its arrays: the worst parameters and shares are a few, however many there are."""
+    plain = {name: getattr(result, name) for name in WORDS}
     worst = [{"name": name, "share": share} for name, share in result.worst(WORST)]
-    return {name: plain[name] for name in VERDICT} | {"worst": worst}
+    parameters = [parameter._asdict() for parameter in (result.parameters or ())[:WORST]]
+    return plain | {"worst": worst, "parameters": parameters}
 
 
 def show(result: GofResult, x: np.ndarray) -> None:
@@ -121,10 +145,6 @@ def show(result: GofResult, x: np.ndarray) -> None:
         table = Table("share", "worst slices: samples along g", "scores along r")
         for one in slices:
             table.add_row(f"{one.share:.0%}", Text(one.g), Text(one.r))
-        console.print(table)
-        table = Table("parameter", "share", "")
-        for name, share in result.worst(WORST):
-            table.add_row(Text(name), f"{share:.0%}", "█" * round(30 * share))
         console.print(table)
     sys.stdout.flush()
 
