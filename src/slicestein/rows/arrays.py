@@ -87,7 +87,9 @@ def score_at(score_fn: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n
 
 def _resolved(x: Float[np.ndarray, "n d"]) -> None:
     """Require that single precision, in which the score was computed, can tell the samples apart."""
-    coarse = np.spacing(np.abs(x).max(0).astype(np.float32)) > COARSEST * x.std(0)
+    with np.errstate(over="ignore", invalid="ignore"):  # where they overflow the scores do, and are refused
+        coarse = np.spacing(np.abs(x).max(0).astype(np.float32)) > COARSEST * x.std(0)
+    coarse &= np.ptp(x, axis=0) > 0  # a column that does not vary is another matter
     if coarse.any():
         column = int(np.argmax(coarse))
         raise InputError(
@@ -98,15 +100,18 @@ def _resolved(x: Float[np.ndarray, "n d"]) -> None:
 
 
 def _real(name: str, value: Any) -> np.ndarray:
+    if isinstance(value, jax.core.Tracer):
+        raise InputError(f"{name} is traced: call this outside of jit, vmap and grad, its values are looked at")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a numeric array of shape (N, D): {error}") from None
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
         raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}")
-    if array.dtype.kind in "iub":
-        return array.astype(np.float64)
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+    if array.dtype in (np.float32, np.float64):
+        return array
+    half = array.dtype.name in ("float16", "bfloat16")
+    return array.astype(np.float32 if half else np.float64)
 
 
 def _finite(name: str, array: np.ndarray) -> None:

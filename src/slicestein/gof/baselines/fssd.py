@@ -170,6 +170,7 @@ class FSSD(Method):
         rng, num_train = problem.rng, 0
         if self.locations == "rand":
             x, s = tested.flat
+            _checks.varies(x)
             locations, bandwidth = initial_locations(x, rng, self.num_locations), median_distance(x)
         else:
             if self.train is None:
@@ -177,6 +178,7 @@ class FSSD(Method):
                 fit = train.flat
             else:
                 fit = as_rows(*self.train)
+            _checks.varies(fit[0])
             locations, bandwidth = fit_locations(*fit, rng, self.num_locations)
             num_train = len(fit[0])
         x, s = tested.flat
