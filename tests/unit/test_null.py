@@ -241,7 +241,7 @@ def test_each_bootstrap_has_its_form(kind, dtype):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("scores", [null.standardized, null.normal_scores])
 def test_the_largest_of_several_has_the_level_at_every_number_of_draws(scores, dtype):
-    """At B = 19, mean and spread of the draws alone would make the statistic one of 0.09 and not of 0.05."""
+    """At B = 19, mean and spread of the draws alone would reject 0.11 and not 0.05."""
     values = np.random.default_rng(0).chisquare([1, 2, 5, 20, 50], (4000, 20, 5)).astype(dtype)
 
     def pvalue(_, forms):

@@ -177,7 +177,7 @@ class FSSD(Method):
                 train, tested = split(problem)
                 fit = train.flat
             else:
-                fit = as_rows(*self.train)
+                fit = as_rows(*self.train, "train")
             _checks.varies(fit[0])
             locations, bandwidth = fit_locations(*fit, rng, self.num_locations)
             num_train = len(fit[0])

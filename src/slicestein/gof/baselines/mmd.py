@@ -72,7 +72,7 @@ class MMD(Method):
     def test(self, problem: Problem) -> GofResult:
         """Test all rows."""
         x, _ = independent(problem, self.name).flat
-        y, _ = as_rows(self.model_samples, np.zeros_like)
+        y, _ = as_rows(self.model_samples, np.zeros_like, "model_samples")
         if len(y) < len(x) or y.shape[1] != x.shape[1]:
             raise InputError(
                 f"model_samples must have the shape of x, {x.shape}, or more rows, got {y.shape}: samples are paired"
