@@ -155,6 +155,13 @@ def bandwidth_exists(kernel: Any, x: Float[np.ndarray, "n d"]) -> None:
         varies(x, "mend the sampler, or pass a fixed bandwidth")
 
 
+def as_wide_as(x: Any, **others: Any) -> None:
+    """Require that other samples have as many columns as x."""
+    for name, other in others.items():
+        if other.shape[-1] != x.shape[-1]:
+            raise InputError(f"{name} has {other.shape[-1]} columns, x has {x.shape[-1]}: pass samples of one model")
+
+
 def kernel(value: Any, num_slices: int | None) -> None:
     """Require a kernel with positive bandwidths, one or as many as slices; None: their number is not known yet."""
     from slicestein.kernels import Kernel

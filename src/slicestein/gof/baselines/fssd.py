@@ -178,6 +178,7 @@ class FSSD(Method):
                 fit = train.flat
             else:
                 fit = as_rows(*self.train, "train")
+                _checks.as_wide_as(tested.x, train=fit[0])
             _checks.varies(fit[0])
             locations, bandwidth = fit_locations(*fit, rng, self.num_locations)
             num_train = len(fit[0])
