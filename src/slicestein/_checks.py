@@ -143,10 +143,23 @@ def columns_vary(x: Float[Array, "n d"]) -> None:
         raise InputError(f"column {int(np.argmax(constant))} of x does not vary: drop it, or mend the sampler")
 
 
-def varies(x: Float[np.ndarray, "n d"]) -> None:
+def varies(x: Float[np.ndarray, "n d"], remedy: str = "mend the sampler") -> None:
     """Require that not all samples are the same."""
     if np.ptp(x, axis=0).max() == 0:
-        raise InputError("x does not vary: all samples are the same. Mend the sampler, or pass a fixed bandwidth")
+        raise InputError(f"x does not vary, all samples are the same: {remedy}")
+
+
+def bandwidth_exists(kernel: Any, x: Float[np.ndarray, "n d"]) -> None:
+    """Require that samples differ, if the bandwidth is to be the median distance between them."""
+    if kernel.bandwidth is None:
+        varies(x, "mend the sampler, or pass a fixed bandwidth")
+
+
+def as_wide_as(x: Any, **others: Any) -> None:
+    """Require that other samples have as many columns as x."""
+    for name, other in others.items():
+        if other.shape[-1] != x.shape[-1]:
+            raise InputError(f"{name} has {other.shape[-1]} columns, x has {x.shape[-1]}: pass samples of one model")
 
 
 def kernel(value: Any, num_slices: int | None) -> None:

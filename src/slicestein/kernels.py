@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -94,7 +94,7 @@ class RBF(Kernel):
     )
 
     def derivatives(self, q: Array) -> tuple[Array, Array, Array]:
-        k = jnp.exp(-0.5 * q)
+        k = _module(q).exp(-0.5 * q)
         return k, -k, (q - 1) * k
 
 
@@ -126,12 +126,18 @@ class Matern(Kernel):
         rate = math.sqrt(2 * self.smoothness)
         # The derivative of sqrt at zero is infinite; every use below is multiplied by something that vanishes.
         positive = q > 0
-        v = rate * jnp.where(positive, jnp.sqrt(jnp.where(positive, q, 1)), 0)
-        decay = jnp.exp(-v)
+        xp = _module(q)
+        v = rate * xp.where(positive, xp.sqrt(xp.where(positive, q, 1)), 0)
+        decay = xp.exp(-v)
         if self.smoothness == 1.5:
             return (1 + v) * decay, -3 * decay, -3 * (1 - v) * decay
         slope = -(5 / 3) * (1 + v) * decay
         return (1 + v + v**2 / 3) * decay, slope, slope + (5 / 3) * v**2 * decay
+
+
+def _module(q: Any) -> Any:
+    """NumPy for its own arrays, which keep their precision; else JAX."""
+    return np if isinstance(q, np.ndarray | np.generic) else jnp
 
 
 def thin(x: Float[Array, "n d"]) -> Float[Array, "k d"]:

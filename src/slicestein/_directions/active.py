@@ -127,7 +127,7 @@ def active_slices(
         raise InputError(f"num_slices must lie between 1 and D = {x.shape[1]}, got {num_slices}")
     _checks.bandwidth(kernel.bandwidth, 1)
     _checks.bandwidth(kernel.scale, 1)
-    _checks.varies(x)
+    _checks.bandwidth_exists(kernel, x)
     return Slices(*find_active(x, s, num_slices, kernel=kernel, basis_r=basis_r, estimator=estimator))
 
 

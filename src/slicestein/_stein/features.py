@@ -70,6 +70,7 @@ class Line(NamedTuple):
 def lay_out(t: Float[np.ndarray, "m n"], kernel: Kernel) -> Line:
     """Bandwidth, middle and bulk of lines on which samples lie at t."""
     bandwidth = np.asarray(slice_bandwidths(kernel, t), t.dtype)
+    bandwidth = np.where(bandwidth == 0, t.dtype.type(1), bandwidth)  # all at one place, as a chain that is stuck
     middle = np.median(t, axis=1)
     far = np.abs(t - middle[:, None]).max(axis=1) / bandwidth
     return Line(bandwidth, middle / bandwidth, np.clip(far, SHORTEST_BULK, LONGEST_BULK).astype(t.dtype))

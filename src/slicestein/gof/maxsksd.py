@@ -113,7 +113,8 @@ class MaxSKSD(Method):
         if self.train is None:
             train, rows = split(problem)
         else:
-            train = as_chains(*self.train)
+            train = as_chains(*self.train, "train")
+            _checks.as_wide_as(rows.x, train=train.x)
         _checks.columns_vary(train.flat[0])
         omnibus = self.omnibus and self.optimize == "rg"
         names = ("optimize", "init", "num_slices", "steps", "standardize", "kernel")

@@ -112,7 +112,7 @@ class KSD(Method):
         kind, problem = choose_bootstrap(self.bootstrap, problem)
         rows = problem.rows
         x, s = rows.flat
-        _checks.varies(x)
+        _checks.bandwidth_exists(self.kernel, x)
         chains, draws, _ = rows.x.shape
         found = null.matrix_test(
             ksd_matrix(x, s, self.kernel),
@@ -159,10 +159,12 @@ class LinearKSD(Method):
     def test(self, problem: Problem) -> GofResult:
         """Test all rows."""
         x, s = independent(problem, self.name).flat
-        _checks.varies(x)
+        _checks.bandwidth_exists(self.kernel, x)
         terms = linear_ksd_terms(x, s, self.kernel, self.pairing)
         statistic = math.sqrt(len(terms)) * float(np.mean(terms))
         deviation = math.sqrt(np.mean(terms**2))
         draws = deviation * problem.rng.standard_normal(problem.num_bootstrap)
-        found = null.Outcome(statistic, draws, 0.5 * math.erfc(statistic / deviation / math.sqrt(2)))
+        null.require_finite(statistic, draws)
+        z = statistic / deviation if deviation > 0 else 0.0  # no pair is within reach of the kernel
+        found = null.Outcome(statistic, draws, 0.5 * math.erfc(z / math.sqrt(2)))
         return self.result(problem, found, null="normal limit", num_train=0, num_test=len(x))

@@ -226,7 +226,8 @@ class _RandomFeatures(Method):
         if self.model_samples is not None:
             if problem.score_fn is None:
                 raise InputError(f"{self.name} evaluates the score at model_samples: pass score as a function")
-            model = as_rows(self.model_samples, problem.score_fn)
+            model = as_rows(self.model_samples, problem.score_fn, "model_samples")
+            _checks.as_wide_as(x, model_samples=model[0])
         features_of, exponent = self._features(x, problem.rng)
         found = feature_outcome(features_of, (x, s), model, exponent, problem.rng, problem.num_bootstrap)
         return self.result(problem, found, null="normal limit", num_train=0, num_test=len(x))
