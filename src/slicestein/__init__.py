@@ -16,7 +16,7 @@ from slicestein._stein.ssd import SSD, ssd
 from slicestein.discrepancy import integrated_sksd, ksd, sksd, witness
 from slicestein.gof.door import gof_test
 from slicestein.gof.result import GofResult
-from slicestein.kernels import IMQ, RBF, Matern
+from slicestein.kernels import IMQ, RBF, Kernel, Matern
 from slicestein.samplers import grassmann_svgd, noisy_svgd, run, sliced_svgd, svgd
 from slicestein.score import score_from
 from slicestein.slices import Slices
@@ -29,6 +29,7 @@ __all__ = [
     "SSD",
     "GofResult",
     "InputError",
+    "Kernel",
     "Matern",
     "SliceFit",
     "Slices",

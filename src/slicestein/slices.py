@@ -10,11 +10,13 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from slicestein import _checks
 from slicestein._checks import InputError
+from slicestein.kernels import AnyArray, namespace
 
 
 class Slices(eqx.Module):
@@ -38,8 +40,7 @@ class Slices(eqx.Module):
     g: Float[Array, "m e"]
 
     def __init__(self, r: Any, g: Any):
-        self.r = _checks.unit_rows("r", r)
-        self.g = _checks.unit_rows("g", g)
+        self.r, self.g = (_unit_rows(_checks.directions(name, rows)) for name, rows in (("r", r), ("g", g)))
         if self.r.shape[0] != self.g.shape[0]:
             raise InputError(f"r and g must have as many rows, got {self.r.shape[0]} and {self.g.shape[0]}")
 
@@ -63,3 +64,16 @@ class Slices(eqx.Module):
         """Both directions uniform on the sphere and independent, as in label "eq: SSD"."""
         r, g = jax.random.normal(_checks.as_key(key), (2, num, dim))
         return cls(r, g)
+
+
+@jax.jit
+def unit_rows(rows: AnyArray) -> AnyArray:
+    """Rows of length one, of JAX or of NumPy."""
+    return rows / namespace(rows).linalg.norm(rows, axis=1, keepdims=True)
+
+
+def _unit_rows(rows: Float[Array, "m d"]) -> Float[Array, "m d"]:
+    if not _checks.is_concrete(rows):
+        return unit_rows(rows)
+    values = np.asarray(rows)  # in NumPy, where nothing is compiled; squares of very large or small numbers overflow
+    return jnp.asarray(unit_rows(values / np.abs(values).max(axis=1, keepdims=True)))

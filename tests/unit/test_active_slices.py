@@ -204,7 +204,7 @@ def test_the_coordinate_that_differs_is_found(estimator, basis_r):
 
 
 def test_many_samples_are_thinned_evenly(monkeypatch):
-    monkeypatch.setattr(sys.modules["slicestein.active_slices"], "ACTIVE_ROWS", 20)
+    monkeypatch.setattr(sys.modules["slicestein._directions.active"], "ACTIVE_ROWS", 20)
     many = np.random.default_rng(4).standard_normal((58, 3))
     many[::3] = X
     scores = np.zeros_like(many)

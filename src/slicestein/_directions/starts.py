@@ -20,6 +20,7 @@ from slicestein._directions.active import find_active
 from slicestein._directions.whitening import roots
 from slicestein._stein import features
 from slicestein.kernels import Kernel
+from slicestein.slices import unit_rows
 
 Init = Literal["best", "active", "random", "basis", "moments"]
 INITS = ("best", "active", "random", "basis", "moments")
@@ -40,12 +41,6 @@ class Pairs(NamedTuple):
 
     r: Float[np.ndarray, "m d"]
     g: Float[np.ndarray, "m d"]
-
-
-def unit_rows(rows: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
-    """Rows divided by their length, whose square may overflow."""
-    rows = rows / np.abs(rows).max(axis=1, keepdims=True)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def starts_g(init: Init, fit: Samples, judge: Samples, rng: np.random.Generator, kernel: Kernel) -> Pairs:

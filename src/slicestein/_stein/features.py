@@ -54,7 +54,7 @@ class Lines(NamedTuple):
         r, g = r * self.root[:, None], g / self.bandwidth[:, None]
         return self._replace(r=r, g=g, c=np.sum(r * g, axis=1))
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
         """Some of the slices; a tuple's own meaning of an index, one field, is of no use here."""
         return Lines(*(getattr(self, name)[index] for name in self._fields))
 

@@ -31,9 +31,9 @@ class Sums(NamedTuple):
     slopes: Float[np.ndarray, "b d"] | None = None  # a_d t_d + 1 of every parameter
     positions: Float[np.ndarray, "b d"] | None = None  # of z
 
-    def __add__(self, other):  # type: ignore[no-untyped-def, override]
+    def __add__(self, other):  # type: ignore[no-untyped-def]
         """Sums over the rows of both, block by block."""
-        return Sums(*(None if one is None else one + two for one, two in zip(self, other, strict=True)))
+        return Sums(*(None if a is None else a + b for a, b in zip(self, other, strict=True)))  # type: ignore[arg-type]
 
 
 def block_ends(chains: int, draws: int, most: int = MOST_BLOCKS) -> tuple[Int[np.ndarray, " b"], int]:
@@ -99,9 +99,12 @@ def _moments(t: np.ndarray, a: np.ndarray, plan: Plan, starts: np.ndarray) -> Fl
     square = u * u
     damping = np.exp(-DAMPING / 2 * square)
     # The polynomial and its derivative, less what the damping takes.
-    polynomials = ((u, 1 - DAMPING * square), (square - 1, u * (2 - DAMPING * (square - 1))))
-    cubic = u * (square - 3)
-    polynomials = (*polynomials, (cubic, 3 * (square - 1) - DAMPING * u * cubic))
+    quadratic, cubic = square - 1, u * (square - 3)
+    polynomials = (
+        (u, 1 - DAMPING * square),
+        (quadratic, u * (2 - DAMPING * quadratic)),
+        (cubic, 3 * quadratic - DAMPING * u * cubic),
+    )
     identities = (a, *(damping * (a * f + slope) for f, slope in polynomials))
     return np.stack([np.add.reduceat(identity, starts, axis=0) for identity in identities], axis=1)
 

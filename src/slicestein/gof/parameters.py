@@ -101,11 +101,14 @@ def findings(
     order = np.lexsort((-scores.draws[0], pvalues))
     return tuple(
         Parameter(
-            names[d],
-            float(pvalues[d]),
-            *(float(getattr(scores, name)[d]) for name in ("shift", "shift_error", "spread", "spread_error")),
-            float(units[d]),
-            _finding(scores, d) if pvalues[d] <= alpha else "",
+            name=names[d],
+            pvalue=float(pvalues[d]),
+            shift=float(scores.shift[d]),
+            shift_error=float(scores.shift_error[d]),
+            spread=float(scores.spread[d]),
+            spread_error=float(scores.spread_error[d]),
+            unit=float(units[d]),
+            finding=_finding(scores, d) if pvalues[d] <= alpha else "",
         )
         for d in order
     )

@@ -26,11 +26,11 @@ import numpy as np
 from jaxtyping import Float
 
 from slicestein._directions.fitting import choose
-from slicestein._directions.starts import Init, Pairs, unit_rows
+from slicestein._directions.starts import Init, Pairs
 from slicestein._directions.whitening import Whitening, find_whitening, scales
 from slicestein._stein import features
+from slicestein._stein.bandwidths import thin
 from slicestein._stein.features import Line, Lines, Rule
-from slicestein._stein.numpy_bandwidths import thin
 from slicestein.kernels import Kernel
 from slicestein.rows.arrays import Chains
 from slicestein.slices import Slices
@@ -65,7 +65,7 @@ class Plan:
     def slices(self) -> Slices:
         """The slices in the coordinates of the samples."""
         scale = self.scale.astype(float)
-        return Slices(unit_rows(self.lines.r * scale), unit_rows(self.lines.g / scale))
+        return Slices(self.lines.r * scale, self.lines.g / scale)
 
     @property
     def moment_lines(self) -> tuple[Float[np.ndarray, " d+1"], Float[np.ndarray, " d+1"]]:
@@ -195,7 +195,7 @@ def _whitened(slices: Slices, scale: Float[np.ndarray, " d"], whitening: Whiteni
     """Slices given in the coordinates of the samples, in those of the fit."""
     r = np.asarray(slices.r, float) / scale @ whitening.forward.T
     g = np.asarray(slices.g, float) * scale @ whitening.inverse
-    return Slices(unit_rows(r), unit_rows(g))
+    return Slices(r, g)
 
 
 def _unchanged(dim: int) -> Whitening:
