@@ -68,10 +68,18 @@ def floating(value: Any) -> Array:
     return array.astype(jnp.promote_types(array.dtype, jnp.float32))
 
 
+def to_jax(value: Any) -> Array:
+    """An array of JAX; one of NumPy is handed over without a program, and is a value even where JAX is tracing."""
+    if not isinstance(value, np.ndarray):
+        return jnp.asarray(value)
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(value)
+
+
 def as_matrix(name: str, value: Any, *, columns: str = "D") -> Float[Array, "n d"]:
     """Return a two-dimensional floating array, at least single precision."""
     try:
-        array = jnp.asarray(value)
+        array = to_jax(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a numeric array of shape (N, {columns}): {error}") from None
     if jnp.issubdtype(array.dtype, jnp.complexfloating) or not jnp.issubdtype(array.dtype, jnp.number):
@@ -81,7 +89,8 @@ def as_matrix(name: str, value: Any, *, columns: str = "D") -> Float[Array, "n d
         raise InputError(f"{name} must have shape (N, {columns}), got {array.shape}{hint}")
     if array.shape[1] == 0:
         raise InputError(f"{name} has no columns: got shape {array.shape}")
-    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+    dtype = jnp.promote_types(array.dtype, jnp.float32)
+    return array if array.dtype == dtype else array.astype(dtype)  # a conversion is a program, even to the same type
 
 
 def orthogonal(name: str, value: Any, dim: int) -> None:
@@ -106,7 +115,7 @@ def finite(**arrays: Any) -> None:
 
 def origin_of(x: Any) -> Float[np.ndarray, " d"] | float:
     """The mean of samples that JAX will cut to single precision, where they are still known better; else 0."""
-    if not isinstance(x, np.ndarray) or x.dtype != np.float64 or x.ndim != 2 or jax.config.jax_enable_x64:
+    if not isinstance(x, np.ndarray) or x.dtype != np.float64 or x.ndim != 2 or jax.config.read("jax_enable_x64"):
         return 0.0
     return x.mean(0)
 

@@ -80,7 +80,7 @@ def test_faults_name_the_set(sets, message):
 
 
 def test_all_blocks_have_one_length():
-    from slicestein.quality import _blocks
+    from slicestein.quality import _whole_blocks
 
     blocks = _blocks(jnp.arange(3 * 25).reshape(3, 25, 1))
     assert blocks.shape == (21, 3, 1)

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
 
 # A column whose values are so coarse, in standard deviations, has lost its shape to rounding.
