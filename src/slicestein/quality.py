@@ -76,6 +76,8 @@ def compare(sets: Mapping[str, Any], score: ScoreLike, *, key: Any, train_fracti
     """
     if not 0 < train_fraction < 1:
         raise InputError(f"train_fraction must lie between 0 and 1, got {train_fraction}")
+    if not sets:
+        raise InputError("sets is empty: pass sample sets by name")
     data = {name: _checked(name, x, score) for name, x in sets.items()}
     dims = {name: rows.dim for name, rows in data.items()}
     if len(set(dims.values())) > 1:

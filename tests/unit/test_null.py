@@ -1,5 +1,7 @@
 """Null distributions: check values, moments, and the level of the tests they give."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -202,13 +204,13 @@ def test_sign_chains_forget_at_the_flip_probability_and_do_not_see_each_other():
     np.testing.assert_array_equal(np.abs(signs), 1)
     tolerance = 4 / np.sqrt(num_bootstrap)
     begins = np.cumsum([0, *lengths])
-    chains = [signs[:, begin:end] for begin, end in zip(begins[:-1], begins[1:], strict=True)]
+    chains = [signs[:, begin:end] for begin, end in itertools.pairwise(begins)]
     for chain in chains:
         np.testing.assert_allclose(chain[:, 0].mean(), 0, atol=tolerance)
         for lag in (1, 2, 5):
             products = (chain[:, lag:] * chain[:, :-lag]).mean()
             np.testing.assert_allclose(products, (1 - 2 * a) ** lag, atol=tolerance)
-    for one, other in zip(chains[:-1], chains[1:], strict=True):
+    for one, other in itertools.pairwise(chains):
         np.testing.assert_allclose((one[:, -1] * other[:, 0]).mean(), 0, atol=tolerance)
 
 
