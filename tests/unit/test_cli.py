@@ -551,9 +551,10 @@ def test_a_reader_that_has_gone_is_not_a_rejection(folder):
 
 
 @pytest.mark.slow
-def test_a_screen_that_cannot_be_written_to_is_told(folder):
-    with open("/dev/full", "w") as full, start(folder, *FITS, "--method", "linear-ksd", stdout=full) as process:
-        assert process.stderr.read() == "slicestein: No space left on device\n"
+@pytest.mark.parametrize("arguments", [["--version"], [*FITS, "--method", "linear-ksd"]])
+def test_a_screen_that_cannot_be_written_to_is_told(folder, arguments):
+    with open("/dev/full", "w") as full, start(folder, *arguments, stdout=full) as process:
+        assert process.stderr.read() == "slicestein: the answer cannot be written: No space left on device\n"
     assert process.returncode == 2
 
 
