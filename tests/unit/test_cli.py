@@ -537,6 +537,7 @@ def start(folder, *arguments, stdout=subprocess.PIPE, **environment):
     """The command as a process of its own, as a shell starts it."""
     command = [sys.executable, "-m", "slicestein._cli", *arguments]
     environment["JAX_COMPILATION_CACHE_DIR"] = jax.config.jax_compilation_cache_dir  # that of the tests
+    environment["PYTHONUNBUFFERED"] = ""  # with buffers, as usual
     pipes = {"stdout": stdout, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=folder, env=os.environ | environment, **pipes)
 
@@ -625,7 +626,10 @@ def test_an_interrupt_ends_it_at_once_with_one_line(folder, work, wait):
     time.sleep(wait)
     sent = time.monotonic()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
     assert time.monotonic() - sent < 1
     assert (process.returncode, out, err) == (130, "", "slicestein: interrupted\n")
 
