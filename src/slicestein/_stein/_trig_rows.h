@@ -284,8 +284,8 @@ double many_cells(const Row<T>& original, const Rules& rules, int64_t k) {
   return value * scale;
 }
 
-// V of a row; its gradient is written where du, da, dc are given. A value that is not finite, or a range that overflows,
-// makes the row NaN and touches no other.
+// V of a row; its gradient is written where du, da, dc are given. A value that is not finite, or a range that
+// overflows, makes the row NaN and touches no other.
 template <typename T>
 double row_value(const Row<T>& row, const Rules& rules) {
   if (row.count == 0) return row.fill_nan();

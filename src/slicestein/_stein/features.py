@@ -54,7 +54,7 @@ class Lines(NamedTuple):
         r, g = r * self.root[:, None], g / self.bandwidth[:, None]
         return self._replace(r=r, g=g, c=np.sum(r * g, axis=1))
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
         """Some of the slices; a tuple's own meaning of an index, one field, is of no use here."""
         return Lines(*(getattr(self, name)[index] for name in self._fields))
 
@@ -70,6 +70,7 @@ class Line(NamedTuple):
 def lay_out(t: Float[np.ndarray, "m n"], kernel: Kernel) -> Line:
     """Bandwidth, middle and bulk of lines on which samples lie at t."""
     bandwidth = np.asarray(slice_bandwidths(kernel, t), t.dtype)
+    bandwidth = np.where(bandwidth == 0, t.dtype.type(1), bandwidth)  # all at one place, as a chain that is stuck
     middle = np.median(t, axis=1)
     far = np.abs(t - middle[:, None]).max(axis=1) / bandwidth
     return Line(bandwidth, middle / bandwidth, np.clip(far, SHORTEST_BULK, LONGEST_BULK).astype(t.dtype))

@@ -43,11 +43,14 @@ def _plain_rhat(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " d
     draws = x.shape[1]
     within = x.var(axis=1, ddof=1).mean(0)
     between = draws * x.mean(1).var(axis=0, ddof=1)
-    return np.sqrt((between / np.where(within > 0, within, np.inf) + draws - 1) / draws)
+    stuck = np.ptp(x, axis=1).max(0) == 0  # every chain at one place of its own
+    ratio = between / np.where(stuck, 1, within)
+    same = np.ptp(x, axis=(0, 1)) == 0
+    return np.where(stuck, np.where(same, 1, np.inf), np.sqrt((ratio + draws - 1) / draws))
 
 
 def _plain_ess(x: Float[np.ndarray, "chains draws"]) -> float:
-    """Effective sample size by Geyer's initial monotone sequence."""
+    """Effective sample size by Geyer's initial monotone sequence: pairs of lags, to the first that is not positive."""
     chains, draws = x.shape
     if np.ptp(x) == 0:
         return float(x.size)
@@ -56,15 +59,14 @@ def _plain_ess(x: Float[np.ndarray, "chains draws"]) -> float:
     covariance = np.fft.irfft(power, 2 * draws, axis=1)[:, :draws].mean(0) / draws
     within = covariance[0] * draws / (draws - 1)
     total = within * (draws - 1) / draws + (x.mean(1).var(ddof=1) if chains > 1 else 0.0)
-    rho = 1 - (within - covariance * draws / (draws - 1)) / total
+    rho = 1 - (within - covariance) / total
     rho[0] = 1
     pairs = rho[: draws - draws % 2].reshape(-1, 2).sum(1)
-    negative = np.flatnonzero(pairs[1:-1] < 0) if len(pairs) > 2 else np.array([], int)
-    last = 1 + negative[0] if len(negative) else max(len(pairs) - 1, 1)
-    kept = np.minimum.accumulate(pairs[:last])
-    tail = max(rho[2 * last], 0) if 2 * last < draws and len(negative) else 0.0
-    tau = max(-1 + 2 * kept.sum() + tail, 1 / math.log10(x.size))
-    return x.size / tau
+    last = max((draws - 3) // 2, 1)  # ArviZ has 0 for halves of four draws, which would be taken for independent
+    last = next(iter(np.flatnonzero(pairs[:last] <= 0)), last)
+    tail = rho[2 * last] if rho[2 * last] > 0 or pairs[last] >= 0 else 0.0
+    tau = -1 + 2 * np.minimum.accumulate(pairs[:last]).sum() + tail
+    return x.size / max(tau, 1 / math.log10(x.size))
 
 
 def disagreement(sums: Sums, weights: Float[np.ndarray, "b n"], chains: int) -> Float[np.ndarray, "b c"]:

@@ -19,8 +19,10 @@ LONGEST_STRETCH = 2**14
 def autocorrelation_times(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " d"]:
     r"""Integrated autocorrelation time of each column, $\tau = 1 + 2 \sum_{k \ge 1} \rho_k$, at least 1.
 
-    The sum stops at the first lag beyond ``WINDOW`` times the sum so far. Autocorrelations are averaged over
-    chains, each around its own mean: chains that disagree are not slow, they are wrong (`chains`). Cost: O(N D log N).
+    The sum stops at the first lag W beyond ``WINDOW`` times the sum so far. Autocorrelations are averaged over
+    chains, each around its own mean: chains that disagree are not slow, they are wrong (`chains`). The mean of a
+    chain of length n takes $\tau / n$ of the variance from every autocovariance, which is given back (Wolff 2004):
+    $\tau$ is multiplied by $(1 + (2 W + 1) / n) / (1 + \tau / n)$. Cost: O(N D log N).
     """
     x = x[:, :LONGEST_STRETCH]
     length = x.shape[1]
@@ -34,6 +36,7 @@ def autocorrelation_times(x: Float[np.ndarray, "chains draws d"]) -> Float[np.nd
     beyond = np.arange(length)[:, None] >= WINDOW * times
     first = np.where(beyond.any(0), np.argmax(beyond, axis=0), np.argmax(times, axis=0))
     found = np.take_along_axis(times, first[None], axis=0)[0]
+    found *= (1 + (2 * first + 1) / length) / (1 + found / length)
     return np.where(varies, np.maximum(found, 1), 1)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from slicestein import _checks
 from slicestein._checks import InputError
-from slicestein._directions.starts import INITS, Init, unit_rows
+from slicestein._directions.starts import INITS, Init
 from slicestein.gof import chains, dependence
 from slicestein.gof.measure import MOST_BLOCKS, block_ends, in_time, measure
 from slicestein.gof.method import Bootstrap, Method, Problem, choose_bootstrap, split
@@ -24,7 +24,7 @@ from slicestein.gof.result import GofResult
 from slicestein.gof.verdict import Verdict, judge
 from slicestein.kernels import RBF, Kernel
 from slicestein.rows.arrays import Chains, as_chains
-from slicestein.slices import Slices
+from slicestein.slices import Slices, unit_rows
 
 LEAST_DRAWS = 8  # of a chain, for R-hat to mean anything
 
@@ -113,7 +113,8 @@ class MaxSKSD(Method):
         if self.train is None:
             train, rows = split(problem)
         else:
-            train = as_chains(*self.train)
+            train = as_chains(*self.train, "train")
+            _checks.as_wide_as(rows.x, train=train.x)
         _checks.columns_vary(train.flat[0])
         omnibus = self.omnibus and self.optimize == "rg"
         names = ("optimize", "init", "num_slices", "steps", "standardize", "kernel")

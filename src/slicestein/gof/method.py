@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -19,8 +20,9 @@ from slicestein.rows.arrays import Chains
 
 Bootstrap = Literal["auto", "wild", "multinomial", "dependent", "eigenvalues"]
 LEAST_ROWS = 5  # to plan on, and to test
-# Autocorrelation times, mean and largest, from which on independent samples do not look independent.
-SLOW_MEAN, SLOW_LARGEST = 2.0, 10.0
+# Autocorrelation times, mean and largest, from which on independent samples do not look independent; the mean of few
+# samples is noisy, by some multiple of 1 / sqrt(N).
+SLOW_MEAN, SLOW_LARGEST, NOISE = 2.0, 10.0, 10.0
 
 
 class Problem(NamedTuple):
@@ -102,7 +104,7 @@ def independent(problem: Problem, name: str) -> Chains:
 def warn_of_dependence(rows: Chains) -> None:
     """Warn where samples that are taken to be independent look like a Markov chain."""
     times = dependence.times_with_squares(rows.x)
-    if times.mean() > SLOW_MEAN or times.max() > SLOW_LARGEST:
+    if times.mean() > SLOW_MEAN + NOISE / math.sqrt(rows.x.shape[1]) or times.max() > SLOW_LARGEST:
         warnings.warn(
             f"the samples look serially correlated (autocorrelation time up to {times.max():.0f}): the test will "
             "reject too often. Pass Markov chains as an array (chains, draws, D), or thin them",

@@ -32,6 +32,8 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 # Draws whose weights agree with those of the statistic are equal to it but for rounding.
 TIE = {"float32": 1e-5, "float64": 1e-10}
+# Relative spread that sums in single precision can have by rounding.
+SPREADLESS = 1e-6
 
 
 class Outcome(NamedTuple):
@@ -47,12 +49,17 @@ def outcome(statistic: float, draws: Float[np.ndarray, " b"]) -> Outcome:
     return Outcome(float(statistic), np.asarray(draws), pvalue(statistic, draws))
 
 
-def pvalue(statistic: float, draws: Float[np.ndarray, " b"]) -> float:
-    r"""$(1 + \#\{draws \ge statistic\}) / (1 + B)$: never 0, and valid at every B. A tie but for rounding counts."""
+def require_finite(statistic: float, draws: Float[np.ndarray, " b"]) -> None:
+    """Raise where a statistic or its null has overflowed: comparisons with NaN would be taken for evidence."""
     if not (np.isfinite(statistic) and np.isfinite(draws).all()):
         raise FloatingPointError(
             "the statistic or its null is not finite: samples or scores are too large to be squared"
         )
+
+
+def pvalue(statistic: float, draws: Float[np.ndarray, " b"]) -> float:
+    r"""$(1 + \#\{draws \ge statistic\}) / (1 + B)$: never 0, and valid at every B. A tie but for rounding counts."""
+    require_finite(statistic, draws)
     tie = TIE.get(np.asarray(draws).dtype.name, 1e-10) * abs(statistic)
     return (1 + int(np.sum(draws >= statistic - tie))) / (1 + len(draws))
 
@@ -125,8 +132,8 @@ def quadratic_forms(
 
     Cost: one (B, N) x (N, N) product, O(B N) memory.
     """
-    forms = np.einsum("bn,bn->b", weights @ matrix, weights)
-    return forms if diagonal else forms - weights**2 @ np.diag(matrix)
+    # The diagonal may be all there is: subtracted afterwards it would leave its rounding.
+    return np.einsum("bn,bn->b", weights @ (matrix if diagonal else _hollow(matrix)), weights)
 
 
 def matrix_test(
@@ -164,11 +171,11 @@ def matrix_test(
 def standardized(values: Float[np.ndarray, "b *k"]) -> Float[np.ndarray, "b *k"]:
     """Columns in standard deviations of their null. The first row is the statistic and counts as a draw.
 
-    So the level is right at every B. A null without spread says nothing: its column becomes zero.
+    So the level is right at every B. A null without spread, but for rounding, says nothing: its column becomes zero.
     """
-    values = values - values.mean(0)
-    spread = values.std(0)
-    return values / np.where(spread > 0, spread, np.inf)
+    deviations = values - values.mean(0)
+    spread = deviations.std(0)
+    return deviations / np.where(spread > SPREADLESS * np.abs(values).max(0), spread, np.inf)
 
 
 def normal_scores(forms: Float[np.ndarray, "b *k"]) -> Float[np.ndarray, "b *k"]:
@@ -261,4 +268,6 @@ def power_h1(h_matrix: Float[np.ndarray, "n n"], threshold: float) -> float:
 
 
 def _hollow(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-    return matrix - np.diag(np.diag(matrix))
+    hollow = matrix.copy()
+    np.fill_diagonal(hollow, 0)
+    return hollow

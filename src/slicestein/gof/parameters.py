@@ -48,8 +48,24 @@ class ParameterScores(NamedTuple):
 def moment_scores(sums: Sums, weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "4 b d+1"]:
     """Scores of four moments of every parameter and of the radius."""
     assert sums.moments is not None
-    drawn = (weights @ sums.moments.reshape(len(sums.counts), -1).astype(np.float32)).astype(float)
+    terms = sums.moments.reshape(len(sums.counts), -1).astype(np.float32)
+    drawn = (weights @ terms).astype(float)
+    drawn[0] = without_skewness(terms)
     return np.moveaxis(null.normal_scores(drawn**2).reshape(len(weights), *sums.moments.shape[1:]), 1, 0)
+
+
+def without_skewness(terms: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]:
+    r"""Sums of terms, moved to where they would be were the terms symmetric, as draws with random signs are.
+
+    $$ T + \frac{\gamma}{3} T^2 + \frac{\gamma^2}{27} T^3 + \frac{\gamma}{6}, \qquad
+    T = \frac{\sum_b F_b}{(\sum_b F_b^2)^{1/2}}, \quad \gamma = \frac{\sum_b (F_b - \bar F)^3}{(\sum_b F_b^2)^{3/2}} $$
+
+    (Hall 1992), in units of T. The largest of many sums would else be one in the longer tail.
+    """
+    scale = np.sqrt(np.sum(terms.astype(float) ** 2, axis=0))
+    scale = np.where(scale > 0, scale, 1)
+    t, skew = terms.sum(0, dtype=float) / scale, np.sum(((terms - terms.mean(0)) / scale) ** 3, axis=0)
+    return scale * (t + skew / 3 * t**2 + skew**2 / 27 * t**3 + skew / 6)
 
 
 def parameter_scores(
@@ -85,11 +101,14 @@ def findings(
     order = np.lexsort((-scores.draws[0], pvalues))
     return tuple(
         Parameter(
-            names[d],
-            float(pvalues[d]),
-            *(float(getattr(scores, name)[d]) for name in ("shift", "shift_error", "spread", "spread_error")),
-            float(units[d]),
-            _finding(scores, d) if pvalues[d] <= alpha else "",
+            name=names[d],
+            pvalue=float(pvalues[d]),
+            shift=float(scores.shift[d]),
+            shift_error=float(scores.shift_error[d]),
+            spread=float(scores.spread[d]),
+            spread_error=float(scores.spread_error[d]),
+            unit=float(units[d]),
+            finding=_finding(scores, d) if pvalues[d] <= alpha else "",
         )
         for d in order
     )

@@ -26,11 +26,11 @@ import numpy as np
 from jaxtyping import Float
 
 from slicestein._directions.fitting import choose
-from slicestein._directions.starts import Init, Pairs, unit_rows
-from slicestein._directions.whitening import Whitening, scales, whiten
+from slicestein._directions.starts import Init, Pairs
+from slicestein._directions.whitening import Whitening, find_whitening, scales
 from slicestein._stein import features
+from slicestein._stein.bandwidths import thin
 from slicestein._stein.features import Line, Lines, Rule
-from slicestein._stein.numpy_bandwidths import thin
 from slicestein.kernels import Kernel
 from slicestein.rows.arrays import Chains
 from slicestein.slices import Slices
@@ -65,7 +65,7 @@ class Plan:
     def slices(self) -> Slices:
         """The slices in the coordinates of the samples."""
         scale = self.scale.astype(float)
-        return Slices(unit_rows(self.lines.r * scale), unit_rows(self.lines.g / scale))
+        return Slices(self.lines.r * scale, self.lines.g / scale)
 
     @property
     def moment_lines(self) -> tuple[Float[np.ndarray, " d+1"], Float[np.ndarray, " d+1"]]:
@@ -111,7 +111,7 @@ def make_plan(
     if not standardize:
         scale = np.full_like(scale, np.exp(np.log(scale).mean()))
     z, sz = (x - origin) / scale, s * scale
-    whitening = _unchanged(rows.dim) if not standardize else whiten(z.astype(float), sz.astype(float))
+    whitening = _unchanged(rows.dim) if not standardize else find_whitening(z.astype(float), sz.astype(float))
     y, sy = whitening(z, sz)
     if isinstance(init, Slices):
         init = _whitened(init, scale, whitening)
@@ -141,7 +141,7 @@ def exchange(plan: Plan, rows: Chains) -> Plan:
     """
     assert plan.whitening is not None
     x, s = (thin(z, EXCHANGE_VALUES // rows.dim) for z in rows.flat)
-    whitening = whiten(*(z.astype(float) for z in plan.coordinates(x, s)))
+    whitening = find_whitening(*(z.astype(float) for z in plan.coordinates(x, s)))
     entries = _everywhere(whitening, mixed="coordinates" in plan.groups)
     none = np.zeros_like(plan.lines.r[plan.groups["fitted slices"]])
     r, g = (np.concatenate([none, *(getattr(pairs, name) for pairs in entries.values())]) for name in "rg")
@@ -195,7 +195,7 @@ def _whitened(slices: Slices, scale: Float[np.ndarray, " d"], whitening: Whiteni
     """Slices given in the coordinates of the samples, in those of the fit."""
     r = np.asarray(slices.r, float) / scale @ whitening.forward.T
     g = np.asarray(slices.g, float) * scale @ whitening.inverse
-    return Slices(unit_rows(r), unit_rows(g))
+    return Slices(r, g)
 
 
 def _unchanged(dim: int) -> Whitening:

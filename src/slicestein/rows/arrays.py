@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
 
 # A column whose values are so coarse, in standard deviations, has lost its shape to rounding.
@@ -44,30 +45,35 @@ class Chains(NamedTuple):
         return self._replace(x=self.x[:, draws], s=self.s[:, draws])
 
 
-def as_rows(x: Any, score: ScoreLike) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
+def as_rows(x: Any, score: ScoreLike, name: str = "x") -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
     """Checked samples and scores (N, D) of one floating type, at least single precision."""
     if np.ndim(x) == 3:
-        raise InputError(f"x must have shape (N, D), got {np.shape(x)}: lay chains one after the other")
-    return as_chains(x, score).flat
+        raise InputError(f"{name} must have shape (N, D), got {np.shape(x)}: lay chains one after the other")
+    return as_chains(x, score, name).flat
 
 
-def as_chains(x: Any, score: ScoreLike) -> Chains:
-    """Checked samples (N, D) or (chains, draws, D) with their scores; a function gives them for all rows at once."""
-    samples = _real("x", x)
+def as_chains(x: Any, score: ScoreLike, name: str = "x") -> Chains:
+    """Checked samples (N, D) or (chains, draws, D) with their scores; a function gives them for all rows at once.
+
+    ``name`` is that of the samples in messages.
+    """
+    samples = _real(name, x)
     if samples.ndim not in (2, 3) or 0 in samples.shape:
-        hint = "; for one-dimensional samples pass x[:, None]" if samples.ndim == 1 else ""
-        raise InputError(f"x must have shape (N, D) or (chains, draws, D), got {samples.shape}{hint}")
+        hint = f"; for one-dimensional samples pass {name}[:, None]" if samples.ndim == 1 else ""
+        raise InputError(f"{name} must have shape (N, D) or (chains, draws, D), got {samples.shape}{hint}")
     flat = samples.reshape(-1, samples.shape[-1])
     if len(flat) < 2:
-        raise InputError(f"x must hold at least two samples, got shape {samples.shape}")
-    _finite("x", samples)
-    values = score_at(score, flat).reshape(samples.shape) if callable(score) else _real("score", score)
+        raise InputError(f"{name} must hold at least two samples, got shape {samples.shape}")
+    _checks.finite(**{name: samples})
+    score_name = "score" if name == "x" else f"the score of {name}"
+    values = score_at(score, flat).reshape(samples.shape) if callable(score) else _real(score_name, score)
     if values.shape != samples.shape:
-        raise InputError(f"score must have the shape of x, {samples.shape}, got {values.shape}")
-    _finite("score", values)
+        raise InputError(f"{score_name} must have the shape of {name}, {samples.shape}, got {values.shape}")
+    _checks.finite(**{score_name: values})
     dtype = np.promote_types(samples.dtype, values.dtype)
     lead = samples.shape if samples.ndim == 3 else (1, *samples.shape)
-    return Chains(*(z.astype(dtype, copy=False).reshape(lead) for z in (samples, values)), samples.ndim == 3)
+    rows, s = (z.astype(dtype, copy=False).reshape(lead) for z in (samples, values))
+    return Chains(rows, s, samples.ndim == 3)
 
 
 def score_at(score_fn: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
@@ -87,7 +93,9 @@ def score_at(score_fn: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n
 
 def _resolved(x: Float[np.ndarray, "n d"]) -> None:
     """Require that single precision, in which the score was computed, can tell the samples apart."""
-    coarse = np.spacing(np.abs(x).max(0).astype(np.float32)) > COARSEST * x.std(0)
+    with np.errstate(over="ignore", invalid="ignore"):  # where they overflow the scores do, and are refused
+        coarse = np.spacing(np.abs(x).max(0).astype(np.float32)) > COARSEST * x.std(0)
+    coarse &= np.ptp(x, axis=0) > 0  # a column that does not vary is another matter
     if coarse.any():
         column = int(np.argmax(coarse))
         raise InputError(
@@ -98,23 +106,15 @@ def _resolved(x: Float[np.ndarray, "n d"]) -> None:
 
 
 def _real(name: str, value: Any) -> np.ndarray:
+    if isinstance(value, jax.core.Tracer):
+        raise InputError(f"{name} is traced: call this outside of jit, vmap and grad, its values are looked at")
     try:
         array = np.asarray(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a numeric array of shape (N, D): {error}") from None
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
         raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}")
-    if array.dtype.kind in "iub":
-        return array.astype(np.float64)
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
-
-
-def _finite(name: str, array: np.ndarray) -> None:
-    if np.isfinite(array).all():
-        return
-    bad = ~np.isfinite(array)
-    where = tuple(int(i) for i in np.argwhere(bad)[0])
-    raise InputError(
-        f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at {where}: "
-        "drop those samples or mend the model"
-    )
+    if array.dtype in (np.float32, np.float64):
+        return array
+    half = array.dtype.name in ("float16", "bfloat16")
+    return array.astype(np.float32 if half else np.float64)

@@ -43,7 +43,7 @@ class State(NamedTuple):
     particles: Any
     optimizer: Any
     step: Int[Array, ""]
-    directions: Any  # slices or projectors; None for methods in the full space
+    slices: Any  # or projectors; None for methods in the full space
     key: PRNGKeyArray
 
 
@@ -93,7 +93,7 @@ def algorithm(
     score_fn: Callable[..., Any],
     optimizer: optax.GradientTransformation,
     force: Callable[..., tuple[Force, Any]],
-    init_directions: Callable[[Float[Array, "n d"]], Any],
+    init_slices: Callable[[Float[Array, "n d"]], Any],
     *,
     repulsion: Schedule,
     key: Any,
@@ -103,9 +103,9 @@ def algorithm(
     Parameters
     ----------
     force
-        Function of particles (N, D), scores, directions, step and key to the force and the next directions.
-    init_directions
-        Function of the first particles to the first directions.
+        Function of particles (N, D), scores, slices, step and key to the force and the next slices.
+    init_slices
+        Function of the first particles to the first slices.
     """
     first_key = _checks.as_key(key)
 
@@ -115,14 +115,14 @@ def algorithm(
         if x.shape[0] < 2:
             raise InputError(f"particles must have a leading axis of at least two, got {x.shape[0]}")
         _checks.finite(particles=x)
-        return State(particles, optimizer.init(x), jnp.zeros((), jnp.int32), init_directions(x), first_key)
+        return State(particles, optimizer.init(x), jnp.zeros((), jnp.int32), init_slices(x), first_key)
 
     @jax.jit
     def step(state: State, *arguments: Any) -> tuple[State, Info]:
         x = _flatten(state.particles)
         s = _flatten(_score(score_fn, state.particles, arguments)).astype(x.dtype)
         key, force_key = jax.random.split(state.key)
-        found, directions = force(x, s, state.directions, state.step, force_key)
+        found, slices = force(x, s, state.slices, state.step, force_key)
         strength = repulsion(state.step) if callable(repulsion) else repulsion
         push = found.total + (strength - 1) * found.repulsive
         updates, optimizer_state = optimizer.update(-push, state.optimizer, x)
@@ -133,7 +133,7 @@ def algorithm(
             jnp.sqrt(x.var(0).mean()),
         )
         moved = _unflatten(x + updates, state.particles)
-        return State(moved, optimizer_state, state.step + 1, directions, key), info
+        return State(moved, optimizer_state, state.step + 1, slices, key), info
 
     return Algorithm(init, step)
 

@@ -78,7 +78,7 @@ def test_one_dimension_is_svgd(kernel, count):
 
 def test_many_particles_in_blocks(monkeypatch):
     whole = full_force(X, S, ss.RBF(1.0))
-    monkeypatch.setattr("slicestein._tiles.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("slicestein._stein.tiles.BLOCK_BYTES", 2000)
     for one, other in zip(whole, full_force(X, S, ss.RBF(1.0)), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
 
@@ -148,7 +148,7 @@ def test_the_second_basis_is_the_principal_axes_of_the_scores():
     precision = ROTATION @ np.diag(np.logspace(-1, 1, 6)) @ ROTATION.T
     x = normal(5000, 6)
     method = ss.sliced_svgd(lambda x: -x @ precision, optax.sgd(1e-6), refresh_every=1, slice_steps=0)
-    r = method.step(method.init(x))[0].directions.r
+    r = method.step(method.init(x))[0].slices.r
     np.testing.assert_array_equal(r[:6], np.eye(6))
     np.testing.assert_allclose(np.abs(r[6:] @ ROTATION), np.eye(6), atol=0.1)
 
@@ -158,19 +158,19 @@ def test_the_second_basis_turns_when_the_refreshes_have_doubled():
     state = method.init(normal(40, 6))
     turned, first = [], []
     for _ in range(8):
-        before, state = state.directions, method.step(state)[0]
-        turned.append(not np.array_equal(before.r[6:], state.directions.r[6:]))
-        first.append(np.array_equal(state.directions.r[:6], np.eye(6)))
+        before, state = state.slices, method.step(state)[0]
+        turned.append(not np.array_equal(before.r[6:], state.slices.r[6:]))
+        first.append(np.array_equal(state.slices.r[:6], np.eye(6)))
     assert turned == [True, True, False, True, False, False, False, True]
     assert all(first)
-    assert not np.allclose(state.directions.climbing[:6], np.eye(6), atol=0.02)  # the first basis climbs on
+    assert not np.allclose(state.slices.climbing[:6], np.eye(6), atol=0.02)  # the first basis climbs on
 
 
 @pytest.mark.parametrize(("shape", "kernel"), [((6, 6), ss.RBF()), ((5, 1), ss.RBF()), ((9, 3), ss.RBF(jnp.ones(3)))])
 def test_one_basis_where_a_second_cannot_be_found(shape, kernel):
     method = ss.sliced_svgd(lambda x: -x, optax.sgd(0.1), kernel=kernel, refresh_every=1)
     state, _ = method.step(method.init(normal(*shape)))
-    assert state.directions.r is None
+    assert state.slices.r is None
     assert np.isfinite(state.particles).all()
 
 
@@ -243,7 +243,7 @@ def test_directions_are_refreshed_by_age_or_by_displacement():
         state = method.init(start)
         for _ in range(3):
             state, _ = method.step(state)
-        return not np.allclose(state.directions.climbing, np.eye(3))
+        return not np.allclose(state.slices.climbing, np.eye(3))
 
     assert not turned(refresh_every=10, refresh_displacement=10.0)
     assert turned(refresh_every=3, refresh_displacement=10.0)
@@ -262,7 +262,7 @@ def test_directions_are_followed_where_they_find_more_than_noise():
         state = method.init(start)
         for _ in range(30):
             state, _ = method.step(state)
-        return np.abs(state.directions.g - np.eye(10)).max(1) > 0.1
+        return np.abs(state.slices.g - np.eye(10)).max(1) > 0.1
 
     assert turned(x).sum() <= 2
     assert turned(hidden)[:2].all()
@@ -273,7 +273,7 @@ def test_few_particles_keep_the_axes(count):
     method = ss.sliced_svgd(lambda x: -x, optax.sgd(0.1), basis="axes", refresh_every=1)
     state, _ = method.step(method.init(normal(count, 2)))
     assert np.isfinite(state.particles).all()
-    np.testing.assert_array_equal(state.directions.g, np.eye(2))
+    np.testing.assert_array_equal(state.slices.g, np.eye(2))
 
 
 @pytest.mark.parametrize(("scale", "turned"), [(0.01, 0), (0.387, 60)])
@@ -281,7 +281,7 @@ def test_a_narrow_kernel_keeps_the_axes(scale, turned):
     """It sees single particles, on every line alike; a wider one sees that all are off, and lines turn."""
     options = {"kernel": ss.RBF(scale=scale), "bandwidth_rule": "median/log n", "basis": "axes", "refresh_every": 1}
     method = ss.sliced_svgd(lambda x: -x, optax.sgd(1e-6), **options)
-    g = ss.run(method, 5 + normal(200, 60), 10, progress=False).state.directions.g
+    g = ss.run(method, 5 + normal(200, 60), 10, progress=False).state.slices.g
     assert (g != jnp.eye(60)).any(1).sum() == turned
 
 

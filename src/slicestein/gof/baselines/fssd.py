@@ -170,13 +170,16 @@ class FSSD(Method):
         rng, num_train = problem.rng, 0
         if self.locations == "rand":
             x, s = tested.flat
+            _checks.varies(x)
             locations, bandwidth = initial_locations(x, rng, self.num_locations), median_distance(x)
         else:
             if self.train is None:
                 train, tested = split(problem)
                 fit = train.flat
             else:
-                fit = as_rows(*self.train)
+                fit = as_rows(*self.train, "train")
+                _checks.as_wide_as(tested.x, train=fit[0])
+            _checks.varies(fit[0])
             locations, bandwidth = fit_locations(*fit, rng, self.num_locations)
             num_train = len(fit[0])
         x, s = tested.flat

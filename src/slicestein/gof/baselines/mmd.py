@@ -17,9 +17,9 @@ from jaxtyping import Float
 
 from slicestein import _checks
 from slicestein._checks import InputError
+from slicestein._stein.full_space import squared_distances
 from slicestein._stein.numpy_bandwidths import full_bandwidth
 from slicestein.gof import null
-from slicestein.gof.baselines.ksd import squared_distances
 from slicestein.gof.method import Method, Problem, independent
 from slicestein.gof.result import GofResult
 from slicestein.kernels import RBF, Kernel
@@ -72,11 +72,13 @@ class MMD(Method):
     def test(self, problem: Problem) -> GofResult:
         """Test all rows."""
         x, _ = independent(problem, self.name).flat
-        y, _ = as_rows(self.model_samples, np.zeros_like)
+        y, _ = as_rows(self.model_samples, np.zeros_like, "model_samples")
         if len(y) < len(x) or y.shape[1] != x.shape[1]:
             raise InputError(
                 f"model_samples must have the shape of x, {x.shape}, or more rows, got {y.shape}: samples are paired"
             )
-        matrix = mmd_matrix(x, y[: len(x)].astype(x.dtype), self.kernel)
+        y = y[: len(x)].astype(x.dtype)
+        _checks.bandwidth_exists(self.kernel, np.concatenate([x, y]))
+        matrix = mmd_matrix(x, y, self.kernel)
         found = null.matrix_test(matrix, problem.rng, problem.num_bootstrap, kind=self.bootstrap)
         return self.result(problem, found, null=self.bootstrap, num_train=0, num_test=len(x))
