@@ -537,6 +537,7 @@ def start(folder, *arguments, stdout=subprocess.PIPE, **environment):
     """The command as a process of its own, as a shell starts it."""
     command = [sys.executable, "-m", "slicestein._cli", *arguments]
     environment["JAX_COMPILATION_CACHE_DIR"] = jax.config.jax_compilation_cache_dir  # that of the tests
+    environment["PYTHONUNBUFFERED"] = ""  # with buffers, as usual
     pipes = {"stdout": stdout, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=folder, env=os.environ | environment, **pipes)
 
@@ -551,9 +552,10 @@ def test_a_reader_that_has_gone_is_not_a_rejection(folder):
 
 
 @pytest.mark.slow
-def test_a_screen_that_cannot_be_written_to_is_told(folder):
-    with open("/dev/full", "w") as full, start(folder, *FITS, "--method", "linear-ksd", stdout=full) as process:
-        assert process.stderr.read() == "slicestein: No space left on device\n"
+@pytest.mark.parametrize("arguments", [["--version"], [*FITS, "--method", "linear-ksd"]])
+def test_a_screen_that_cannot_be_written_to_is_told(folder, arguments):
+    with open("/dev/full", "w") as full, start(folder, *arguments, stdout=full) as process:
+        assert process.stderr.read() == "slicestein: the answer cannot be written: No space left on device\n"
     assert process.returncode == 2
 
 
@@ -624,7 +626,10 @@ def test_an_interrupt_ends_it_at_once_with_one_line(folder, work, wait):
     time.sleep(wait)
     sent = time.monotonic()
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
     assert time.monotonic() - sent < 1
     assert (process.returncode, out, err) == (130, "", "slicestein: interrupted\n")
 

@@ -35,7 +35,7 @@ def main() -> int:
         sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter would try once more
-        return status if status == BAD_INPUT else _bad(f"the answer cannot be written: {_reason(error)}")
+        return status if status == BAD_INPUT else _bad(_reason(error))
     return status
 
 
@@ -80,8 +80,9 @@ def _fault(error: Exception) -> int:
 
 
 def _reason(error: OSError) -> str:
-    reason = error.strerror or str(error)
-    return reason if error.filename is None else f"{error.filename}: {reason}"
+    """What is wrong with which file; a stream has no name."""
+    what = "the answer cannot be written" if error.filename is None else error.filename
+    return f"{what}: {error.strerror or error}"
 
 
 def _note(message: Warning | str, *_: Any, **__: Any) -> None:
