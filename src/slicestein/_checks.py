@@ -62,10 +62,34 @@ def positive(**values: Any) -> None:
             raise InputError(f"{name} must be positive, got {value!r}")
 
 
+def not_negative(**values: Any) -> None:
+    """Require that numbers are zero or positive."""
+    for name, value in values.items():
+        if is_concrete(value) and not value >= 0:
+            raise InputError(f"{name} must not be negative, got {value!r}")
+
+
+def is_function(name: str, value: Any) -> None:
+    """Require something that can be called."""
+    if not callable(value):
+        raise InputError(f"{name} must be a function, got {type(value).__name__}")
+
+
+def is_optimizer(name: str, value: Any) -> None:
+    """Require an optax optimiser: a pair of ``init`` and ``update``."""
+    if not (callable(getattr(value, "init", None)) and callable(getattr(value, "update", None))):
+        raise InputError(f"{name} must be an optax optimiser, such as optax.adam(0.01), got {value!r}")
+
+
+def float_type(dtype: Any) -> Any:
+    """The floating type that arrays of this type are computed in: at least single precision."""
+    return jnp.promote_types(dtype, jnp.float32)
+
+
 def floating(value: Any) -> Array:
     """An array of at least single precision."""
     array = jnp.asarray(value)
-    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+    return array.astype(float_type(array.dtype))
 
 
 def to_jax(value: Any) -> Array:
@@ -89,7 +113,7 @@ def as_matrix(name: str, value: Any, *, columns: str = "D") -> Float[Array, "n d
         raise InputError(f"{name} must have shape (N, {columns}), got {array.shape}{hint}")
     if array.shape[1] == 0:
         raise InputError(f"{name} has no columns: got shape {array.shape}")
-    dtype = jnp.promote_types(array.dtype, jnp.float32)
+    dtype = float_type(array.dtype)
     return array if array.dtype == dtype else array.astype(dtype)  # a conversion is a program, even to the same type
 
 
@@ -150,22 +174,22 @@ def samples_and_score(
     return x.astype(dtype), s.astype(dtype)
 
 
-def columns_vary(x: Any) -> None:
+def columns_vary(x: Any, name: str = "x", remedy: str = "drop it, or mend the sampler") -> None:
     """Require that no column is constant."""
     if is_concrete(x) and (constant := np.ptp(np.asarray(x), axis=0) == 0).any():
-        raise InputError(f"column {int(np.argmax(constant))} of x does not vary: drop it, or mend the sampler")
+        raise InputError(f"column {int(np.argmax(constant))} of {name} does not vary: {remedy}")
 
 
-def varies(x: Float[np.ndarray, "n d"], remedy: str = "mend the sampler") -> None:
-    """Require that not all samples are the same."""
-    if np.ptp(x, axis=0).max() == 0:
-        raise InputError(f"x does not vary, all samples are the same: {remedy}")
+def rows_differ(x: Any, name: str = "x", remedy: str = "mend the sampler") -> None:
+    """Require that the rows are not all the same."""
+    if is_concrete(x) and not np.ptp(np.asarray(x), axis=0).any():
+        raise InputError(f"no column of {name} varies, all rows are the same: {remedy}")
 
 
-def bandwidth_exists(kernel: Any, x: Float[np.ndarray, "n d"]) -> None:
+def bandwidth_exists(kernel: Any, x: Any) -> None:
     """Require that samples differ, if the bandwidth is to be the median distance between them."""
     if kernel.bandwidth is None:
-        varies(x, "mend the sampler, or pass a fixed bandwidth")
+        rows_differ(x, "x", "mend the sampler, or pass a fixed bandwidth")
 
 
 def as_wide_as(x: Any, **others: Any) -> None:
@@ -186,6 +210,8 @@ def kernel(value: Any, num_slices: int) -> None:
 def directions(name: str, value: Any) -> Float[Array, "m d"]:
     """Rows that can be made to have length one."""
     rows = as_matrix(name, value)
+    if rows.shape[0] == 0:
+        raise InputError(f"{name} has no rows: got shape {rows.shape}")
     finite(**{name: rows})
     if is_concrete(rows) and not (lengths := np.linalg.norm(np.asarray(rows), axis=1)).all():
         raise InputError(f"{name} has a row of zeros (row {int(np.argmin(lengths))}): it has no direction")
@@ -218,9 +244,3 @@ def spread(bandwidths: Array) -> None:
             f"x does not vary along slice {index}: the median bandwidth is zero. Drop constant columns of x "
             "or pass a fixed bandwidth"
         )
-
-
-def samples_differ(bandwidth: Float[Array, ""]) -> None:
-    """Require that the samples are not all the same: the median rule in the full space has found a bandwidth."""
-    if is_concrete(bandwidth) and not bandwidth > 0:
-        raise InputError("x does not vary, all its rows are the same: mend the sampler, or pass a fixed bandwidth")

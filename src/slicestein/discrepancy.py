@@ -108,6 +108,7 @@ def integrated_sksd(
     bandwidths; the discrepancy fades with D, which is why maxSKSD chooses g.
     """
     x, s = _checks.samples_and_score(x, score)
+    _checks.positive(num_directions=num_directions)
     dim = x.shape[1]
     g = jax.random.normal(_checks.as_key(key), (num_directions * dim, dim), x.dtype)
     slices = Slices(jnp.tile(jnp.eye(dim, dtype=x.dtype), (num_directions, 1)), g)
@@ -192,9 +193,9 @@ def ksd(
     _checks.one_of("statistic", statistic, ("u", "v"))
     x, s = _checks.samples_and_score(x, score, origin=_checks.origin_of(x))
     _checks.kernel(kernel, 1)
-    bandwidth = bandwidths.in_full_space(kernel, x)
-    _checks.samples_differ(bandwidth)
-    return full_space.statistic(full_space.scale(x, s, bandwidth), kernel, statistic=statistic)
+    _checks.bandwidth_exists(kernel, bandwidths.thin(x))
+    data = full_space.scale(x, s, bandwidths.in_full_space(kernel, x))
+    return full_space.statistic(data, kernel, statistic=statistic)
 
 
 def check_engine(engine: Engine, kernel: Kernel) -> None:
@@ -228,6 +229,6 @@ def _num_features(x: Float[Array, "n d"], feature_map: FeatureMap | None) -> int
     if feature_map is None:
         return x.shape[1]
     found = jax.eval_shape(feature_map, x[0])
-    if not isinstance(found, jax.ShapeDtypeStruct) or found.ndim != 1:
-        raise InputError(f"feature_map must take one sample (D,) to a vector (E,), got {found}")
+    if not isinstance(found, jax.ShapeDtypeStruct) or found.ndim != 1 or not jnp.issubdtype(found.dtype, jnp.floating):
+        raise InputError(f"feature_map must take one sample (D,) to a vector (E,) of real numbers, got {found}")
     return found.shape[0]

@@ -37,7 +37,7 @@ FAULTS = [
     (lambda: ss.sksd(X, -X, BASIS, kernel=ss.RBF(-1.0)), "bandwidth must be positive"),
     (lambda: ss.sksd(X, -X, BASIS, kernel=ss.RBF(np.ones(2))), r"bandwidth must be a number or have shape \(3,\)"),
     (lambda: ss.sksd(CONSTANT, -X, BASIS), "x does not vary along slice 1.*Drop constant columns"),
-    (lambda: ss.ksd(np.ones((5, 2)), np.ones((5, 2))), "x does not vary, all its rows are the same"),
+    (lambda: ss.ksd(np.ones((5, 2)), np.ones((5, 2))), "no column of x varies, all rows are the same"),
     (lambda: ss.sksd(X, -X, BASIS, kernel=ss.RBF(scale=0.0)), "scale must be positive, got 0.0"),
     (lambda: ss.sksd(X, -X, BASIS, feature_map=lambda x: x[0]), r"feature_map must take one sample \(D,\) to a vector"),
     (lambda: ss.sksd(X, -X, BASIS, feature_map=lambda x: x[:2]), "slices.g has dimension 3, but the samples have 2"),

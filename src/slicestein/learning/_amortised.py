@@ -116,6 +116,7 @@ def amortised_svgd(
     True
     """
     _checks.positive(step_size=step_size)
+    _checks.kernel(kernel, 1)
 
     def find_force(z: Array, s: Array, _: None) -> tuple[Array, Array, None]:
         found = jax.vmap(lambda one, score: svgd_force(one, score, kernel))(z, s)
@@ -163,9 +164,11 @@ def amortised_sliced_svgd(
         import optax  # when it is needed, not when the package is imported
 
         slice_optimizer = optax.adam(1e-3)
+    _checks.is_optimizer("slice_optimizer", slice_optimizer)
 
     def init_slices(z: jax.ShapeDtypeStruct) -> Lines:
-        g = jnp.eye(z.shape[2], dtype=z.dtype)
+        _checks.kernel(kernel, z.shape[2])
+        g = jnp.eye(z.shape[2], dtype=_checks.float_type(z.dtype))
         return Lines(g, slice_optimizer.init(g))
 
     def find_force(z: Array, s: Array, lines: Lines) -> tuple[Array, Array, Lines]:
@@ -209,6 +212,10 @@ def _algorithm(
     find_force: Callable[..., tuple[Array, Array, Any]],
     init_slices: Callable[[jax.ShapeDtypeStruct], Any],
 ) -> Algorithm:
+    _checks.is_function("sample_fn", sample_fn)
+    _checks.is_function("score_fn", score_fn)
+    _checks.is_optimizer("optimizer", optimizer)
+
     def init(params: Any, x: Any) -> State:
         z = jax.eval_shape(sample_fn, params, x, jax.random.key(0))
         if len(getattr(z, "shape", ())) != 3 or z.shape[1] < 2:
@@ -220,7 +227,7 @@ def _algorithm(
 
     @jax.jit
     def update(state: State, x: Any, key: Array, *arguments: Any) -> tuple[State, Info, Array]:
-        z, pullback = jax.vjp(lambda params: sample_fn(params, x, key), state.params)
+        z, pullback = jax.vjp(lambda params: _checks.floating(sample_fn(params, x, key)), state.params)
         s = score_fn(z, x, *arguments)
         if jnp.shape(s) != z.shape:
             raise InputError(f"score_fn(z, x) must return the shape of z, {z.shape}, got {jnp.shape(s)}")

@@ -70,12 +70,13 @@ def maxsksd(
     """
     _checks.one_of("optimize", optimize, ("g", "rg"))
     _checks.one_of("statistic", statistic, ("u", "v"))
+    _checks.not_negative(slice_steps=slice_steps)
 
     def init_critic(x: Array) -> dict[str, Array]:
         _checks.kernel(kernel, x.shape[1])
         if basis is not None:
             _checks.orthogonal("basis", basis, x.shape[1])
-        return {name: jnp.eye(x.shape[1], dtype=x.dtype) for name in optimize}
+        return {name: jnp.eye(x.shape[1], dtype=_checks.float_type(x.dtype)) for name in optimize}
 
     def loss(critic: dict[str, Array], x: Array, s: Array, _: Array) -> Float[Array, ""]:
         if basis is not None:  # directions are kept, and climb, in coordinates along the basis
@@ -150,6 +151,8 @@ def lsd(
         form; by default one Rademacher probe per sample (Hutchinson).
     """
     _checks.positive(penalty=penalty)
+    _checks.not_negative(critic_steps=critic_steps)
+    _checks.is_function("critic", critic)
 
     def stein(params: Any, x: Array, s: Array, key: Array) -> tuple[Float[Array, ""], Float[Array, "n d"]]:
         if divergence is not None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jaxtyping import Array, Float
 
 from slicestein import _checks
-from slicestein._stein import engine
+from slicestein._stein import bandwidths, engine
 from slicestein._stein.operator import project
 from slicestein.kernels import RBF, Kernel
 from slicestein.samplers._lines import Lines, Refresh
@@ -97,34 +97,43 @@ def sliced_svgd(
     """
     _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
     _checks.one_of("basis", basis, ("principal", "axes"))
+    _checks.positive(refresh_every=refresh_every, refresh_displacement=refresh_displacement)
+    _checks.not_negative(slice_steps=slice_steps)
     if slice_optimizer is None:
         import optax  # when it is needed, not when the package is imported
 
         slice_optimizer = optax.adam(0.01, b1=0.5, b2=0.9)
 
+    _checks.is_optimizer("slice_optimizer", slice_optimizer)
     refresh = Refresh(kernel, bandwidth_rule, basis, slice_optimizer, slice_steps, refresh_every, refresh_displacement)
 
     def find_force(x: Array, s: Array, lines: Lines, *_: Any) -> tuple[Force, Lines]:
         lines = refresh(lines, x, s)
         return force(x, s, lines.g, lines.bandwidths, refresh.kernel_for(x.shape[0]), r=lines.r), lines
 
-    return algorithm(score_fn, optimizer, find_force, refresh.start, repulsion=repulsion, key=0)
+    def first_lines(x: Array) -> Lines:
+        _checks.kernel(kernel, x.shape[1])
+        if kernel.bandwidth is None:
+            _checks.columns_vary(bandwidths.thin(x), "particles", "start them apart, or pass a fixed bandwidth")
+        return refresh.start(x)
+
+    return algorithm(score_fn, optimizer, find_force, first_lines, repulsion=repulsion, key=0)
 
 
 def force(
     x: Float[Array, "n d"],
     s: Float[Array, "n d"],
     g: Float[Array, "m d"],
-    bandwidths: Float[Array, " m"],
+    h: Float[Array, " m"],
     kernel: Kernel,
     *,
     r: Float[Array, "m d"] | None = None,
 ) -> Force:
     """The S-SVGD force of particles on themselves (label "eq:S_SVGD update direction"), a mean over the bases in r.
 
-    By default r is the coordinate axes.
+    By default r is the coordinate axes; h are the bandwidths.
     """
-    value, pull, push = engine.forces(project(x, s, r, g, bandwidths), kernel)
+    value, pull, push = engine.forces(project(x, s, r, g, h), kernel)
     share = x.shape[1] / g.shape[0]
     total, repulsive = ((part.T if r is None else part.T @ (share * r)) for part in (pull + push, push))
     return Force(total, repulsive, share * value.sum())

@@ -8,6 +8,7 @@ particles collapse: see `sliced_svgd`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -57,11 +58,13 @@ def svgd(
         With ``init(particles)``, ``step(state, *arguments)``; `run` loops. Cost of a step: O(N^2 D).
     """
     _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
+    _checks.kernel(kernel, 1)
 
     def find_force(x: Array, s: Array, *_: Any) -> tuple[Force, None]:
         return force(x, s, with_rule(kernel, bandwidth_rule, x.shape[0])), None
 
-    return algorithm(score_fn, optimizer, find_force, lambda x: None, repulsion=repulsion, key=0)
+    check_start = functools.partial(check_particles_differ, kernel)
+    return algorithm(score_fn, optimizer, find_force, check_start, repulsion=repulsion, key=0)
 
 
 def noisy_svgd(
@@ -80,6 +83,8 @@ def noisy_svgd(
     Cost of a step: O(N^2 D + N^3).
     """
     _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
+    _checks.positive(step_size=step_size)
+    _checks.kernel(kernel, 1)
 
     import optax  # when it is needed, not when the package is imported
 
@@ -93,7 +98,14 @@ def noisy_svgd(
         noise = root @ jax.random.normal(noise_key, x.shape, x.dtype) * jnp.sqrt(2 / (step_size * x.shape[0]))
         return Force(found.total + noise, found.repulsive, found.discrepancy), None
 
-    return algorithm(score_fn, optax.sgd(step_size), find_force, lambda x: None, repulsion=1.0, key=key)
+    check_start = functools.partial(check_particles_differ, kernel)
+    return algorithm(score_fn, optax.sgd(step_size), find_force, check_start, repulsion=1.0, key=key)
+
+
+def check_particles_differ(kernel: Kernel, x: Float[Array, "n d"]) -> None:
+    """Require particles between which there is a median distance, or a bandwidth that is given."""
+    if kernel.bandwidth is None:
+        _checks.rows_differ(bandwidths.thin(x), "particles", "start them apart, or pass a fixed bandwidth")
 
 
 def force(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel) -> Force:

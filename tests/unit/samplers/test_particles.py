@@ -7,10 +7,13 @@ import optax
 import pytest
 
 import slicestein as ss
+from slicestein._stein import engine
 from slicestein.samplers._grassmann_svgd import _in_subspace
+from slicestein.samplers._lines import signal
 from slicestein.samplers._particles import with_rule
 from slicestein.samplers._sliced_svgd import force
 from slicestein.samplers._svgd import force as full_force
+from tests.compilations import lowered
 from tests.unit.standard_input import S, X, normal
 
 
@@ -67,10 +70,15 @@ def test_discrepancies_are_those_of_the_package(kernel):
 
 
 @pytest.mark.parametrize("kernel", [ss.RBF(0.7), ss.IMQ(1.3)])
-@pytest.mark.parametrize("count", [8, 20])  # all pairs, and Fourier sums
-def test_one_dimension_is_svgd(kernel, count):
-    x, s = X[:count, :1], S[:count, :1]
-    one, other = full_force(x, s, kernel), sliced_force(x, s, jnp.ones((1, 1)), kernel)
+@pytest.mark.parametrize("count", [engine.FORCES_FOURIER_FROM - 1, engine.FORCES_FOURIER_FROM])
+def test_one_dimension_is_svgd(kernel, count, monkeypatch):
+    """By all pairs for few particles, and for the Gaussian by Fourier sums for many."""
+    sums = []
+    by_fourier = engine._fourier_gradient
+    monkeypatch.setattr(engine, "_fourier_gradient", lambda *args: sums.append(args) or by_fourier(*args))
+    x = normal(count, 1)
+    one, other = full_force(x, -(x**3), kernel), sliced_force(x, -(x**3), jnp.ones((1, 1)), kernel)
+    assert bool(sums) == (count >= 128 and isinstance(kernel, ss.RBF))
     np.testing.assert_allclose(other.total, one.total, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(other.repulsive, one.repulsive, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(other.discrepancy, one.discrepancy, rtol=1e-7)
@@ -164,6 +172,27 @@ def test_the_second_basis_turns_when_the_refreshes_have_doubled():
     assert turned == [True, True, False, True, False, False, False, True]
     assert all(first)
     assert not np.allclose(state.slices.climbing[:6], np.eye(6), atol=0.02)  # the first basis climbs on
+
+
+@pytest.mark.parametrize("optimizer", [optax.adam(0.01), optax.adafactor(0.01), optax.sgd(0.01, momentum=0.9)])
+def test_a_basis_that_has_turned_is_climbed_from_rest(optimizer):
+    """What the optimiser has learned about the old axes is forgotten, what it knows about the first basis is not."""
+    options = {"refresh_every": 1, "slice_optimizer": optimizer, "slice_steps": 3}
+    method = ss.sliced_svgd(lambda x: -(x**3), optax.sgd(0.05), **options)
+    state = method.init(normal(40, 6))
+    for _ in range(4):  # turns with refreshes 1, 2 and 4
+        before, state = state, method.step(state)[0]
+    # The step by hand: the second basis starts at the new axes with a new optimiser, the first goes on.
+    x, s, r = before.particles, -(before.particles**3), state.slices.r
+    kept = before.slices.climbing[:6], jax.tree.map(lambda a: a[0], before.slices.optimizer)
+    fresh = r[6:], optimizer.init(r[6:])
+    for basis, (g, memory) in enumerate((kept, fresh)):
+        rows = slice(6 * basis, 6 * basis + 6)
+        for _ in range(3):
+            gradient = jax.grad(lambda g, rows=rows: signal(x[::2], s[::2], r[rows], g, ss.RBF()).sum())(g)
+            updates, memory = optimizer.update(-gradient, memory, g)
+            g = (g + updates) / jnp.linalg.norm(g + updates, axis=1, keepdims=True)
+        np.testing.assert_allclose(state.slices.climbing[rows], g, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(("shape", "kernel"), [((6, 6), ss.RBF()), ((5, 1), ss.RBF()), ((9, 3), ss.RBF(jnp.ones(3)))])
@@ -285,6 +314,31 @@ def test_a_narrow_kernel_keeps_the_axes(scale, turned):
     assert (g != jnp.eye(60)).any(1).sum() == turned
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_a_second_run_compiles_nothing(name):
+    with jax.enable_x64(False):
+        method, batches = METHODS[name](lambda x, shift: shift - x), lambda step: (1.0 / (1 + step),)
+        run = lambda seed: ss.run(method, normal(30, 4, seed=seed), 30, every=20, arguments=batches, progress=False)
+        with lowered() as first:
+            run(0)
+        assert first
+        with lowered() as again:
+            run(1)
+        assert not again
+
+
+def test_functions_that_cannot_be_hashed_can_still_be_run():
+    class Batches:
+        __hash__ = None
+
+        def __call__(self, step):
+            return (1.0,)
+
+    method = ss.svgd(lambda x, shift: shift - x, optax.sgd(0.5))
+    result = ss.run(method, normal(20, 2), 100, arguments=Batches(), progress=False)
+    np.testing.assert_allclose(result.particles.mean(0), 1, atol=0.1)
+
+
 def test_a_run_stops_when_told():
     calls = []
     stop = lambda state, info: calls.append(float(info.discrepancy)) or len(calls) == 2
@@ -312,3 +366,22 @@ def test_faults_are_named():
         ss.run(ss.svgd(lambda x: -(x**3), optax.sgd(1e6)), X, 200, progress=False)
     with pytest.raises(ValueError, match="num_steps"):
         ss.run(method, X, 0)
+    with pytest.raises(ValueError, match=r"optimizer must be an optax optimiser.* got 0\.1"):
+        ss.svgd(lambda x: -x, 0.1)
+    with pytest.raises(ValueError, match="score_fn must be a function, got ndarray"):
+        ss.svgd(-np.asarray(X), optax.adam(0.1))
+    with pytest.raises(ValueError, match="kernel must be RBF"):
+        ss.grassmann_svgd(lambda x: -x, optax.adam(0.1), key=0, kernel="rbf")
+    with pytest.raises(ValueError, match=r"bandwidth must be a number or have shape \(3,\)"):
+        ss.sliced_svgd(lambda x: -x, optax.adam(0.1), kernel=ss.RBF(np.ones(2))).init(X)
+    with pytest.raises(ValueError, match="refresh_every must be positive, got 0"):
+        ss.sliced_svgd(lambda x: -x, optax.adam(0.1), refresh_every=0)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_particles_in_one_place_have_no_median_distance(name):
+    with pytest.raises(ValueError, match=r"no column of particles varies|column 0 of particles does not vary"):
+        METHODS[name](lambda x: -x).init(np.ones((5, 2)))
+    if name == "sliced":  # a line with one point; distances in the full space are not zero
+        with pytest.raises(ValueError, match="column 1 of particles does not vary: start them apart, or pass a fixed"):
+            METHODS[name](lambda x: -x).init(X.at[:, 1].set(0.0))

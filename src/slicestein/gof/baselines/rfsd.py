@@ -222,7 +222,7 @@ class _RandomFeatures(Method):
     def test(self, problem: Problem) -> GofResult:
         """Test all rows."""
         x, s = independent(problem, self.name).flat
-        _checks.varies(x)
+        _checks.rows_differ(x)
         model = None
         if self.model_samples is not None:
             if problem.score_fn is None:
