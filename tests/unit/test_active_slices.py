@@ -273,7 +273,11 @@ def test_the_same_samples_all_along_have_slices_at_a_fixed_bandwidth():
         ((X, S, 1), {"kernel": IMQ()}, "kernel must be RBF"),
         ((X, S, 1), {"kernel": RBF(np.ones(3))}, "bandwidth must be a number"),
         ((X, S, 1), {"kernel": RBF(-1.0)}, "bandwidth must be positive"),
-        ((np.ones((5, 3)), np.ones((5, 3)), 1), {}, "no column of x varies, all rows are the same: .* a fixed bandwidth"),
+        (
+            (np.ones((5, 3)), np.ones((5, 3)), 1),
+            {},
+            "no column of x varies, all rows are the same: .* a fixed bandwidth",
+        ),
         ((X[None], S[None], 1), {}, "lay chains one after the other"),
     ],
 )

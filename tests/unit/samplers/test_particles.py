@@ -14,7 +14,13 @@ from slicestein.samplers._particles import with_rule
 from slicestein.samplers._sliced_svgd import force
 from slicestein.samplers._svgd import force as full_force
 from tests.compilations import lowered
-from tests.unit.standard_input import S, X, normal
+from tests.unit import standard_input
+from tests.unit.standard_input import S, X
+
+
+def normal(*shape, seed=0):
+    """Standard normal variables of JAX."""
+    return jnp.asarray(standard_input.normal(*shape, seed=seed))
 
 
 def sliced_force(x, s, g, kernel):
