@@ -40,8 +40,8 @@ struct BlockSums {
 template <typename T, bool kSharedC>
 SIMD void bend_rows(const T* __restrict t, const T* __restrict a, const T* __restrict c, int n, T centre, T bulk,
                     T tail, T* __restrict u, T* __restrict jacobian) {
-  // Beyond it T is at its limit, and the third power of the slope is still a number.
-  constexpr T kFarthest = sizeof(T) == 8 ? T(1e100) : T(1e12);
+  // Beyond it T is at its limit and T' zero in this type; the square of z is still a number.
+  constexpr T kFarthest = sizeof(T) == 8 ? T(1e150) : T(1e18);
   for (int i = 0; i < n; ++i) {
     const T y = t[i] - centre, size = std::fabs(y), ci = c[kSharedC ? 0 : i];
     const T beyond = (size > bulk ? size - bulk : T(0)) / tail;

@@ -96,7 +96,7 @@ double median_gap(T* t, int64_t n) {
   }
   if (pairs % 2) return lower;
   if (at_high == rank) upper = gaps.next_above(high);
-  return 0.5 * (lower + upper);
+  return lower + 0.5 * (upper - lower);  // the sum may be infinite
 }
 
 // The smallest power of two that is not denormal: below it the kernel is taken for zero.

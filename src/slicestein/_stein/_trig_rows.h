@@ -124,7 +124,7 @@ struct Row {
     return all_finite(u, count) && all_finite(a, count) && all_finite(c, c_count());
   }
   double fill_nan() const {
-    if (du) {
+    if (dc) {  // not du, which may be null for no samples, too
       slicestein::fill_nan(du, count);
       slicestein::fill_nan(da, count);
       slicestein::fill_nan(dc, c_count());
