@@ -137,7 +137,7 @@ def _examine(plan: Plan, rows: Chains, problem: Problem, kind: Kind) -> Verdict:
         flip = dependence.between_blocks(dependence.flip_probability(rows.x), draws / per_chain)
     weights = draw_weights(kind, problem.rng, problem.num_bootstrap, (per_chain,) * num_chains, flip)
     compared = num_chains if rows.ordered and kind == "dependent" else 1
-    return judge(plan, measure(plan, *rows.flat, ends), weights, kind, compared)
+    return judge(plan, measure(plan, *rows.flat, ends), weights, kind, compared, problem.rng)
 
 
 def _of_parameters(plan: Plan, rows: Chains, found: Verdict, problem: Problem) -> dict[str, Any]:
