@@ -161,3 +161,34 @@ FAULTS = [
 def test_faults_say_what_to_do(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def autoregression(rho, chains, draws, seed):
+    x = np.random.default_rng(seed).standard_normal((chains, draws))
+    for t in range(1, draws):
+        x[:, t] = rho * x[:, t - 1] + np.sqrt(1 - rho**2) * x[:, t]
+    return x
+
+
+SHIFTED = autoregression(0.5, 4, 300, 0) + np.array([0, 0, 0.5, 0])[:, None]
+CHAINS = [
+    *(
+        autoregression(rho, chains, draws, draws)
+        for rho in (0.95, 0.5, 0.0, -0.5)
+        for chains, draws in ((4, 500), (2, 11))
+    ),
+    SHIFTED,
+    np.round(SHIFTED, 1),  # ties
+    np.exp(3 * autoregression(0.3, 3, 101, 1)),  # a long tail, an odd number of draws
+    np.repeat(autoregression(0.0, 4, 100, 2), 5, axis=1),  # a sampler that stays where it is
+]
+
+
+@pytest.mark.parametrize("index", range(len(CHAINS)))
+def test_rhat_and_effective_sample_size_are_those_of_arviz(index):
+    arviz = pytest.importorskip("arviz")
+    from slicestein.gof import chains
+
+    x = CHAINS[index]
+    np.testing.assert_allclose(chains.rhat(x[:, :, None]), [arviz.rhat(x)], rtol=1e-10)
+    np.testing.assert_allclose(chains.ess(x[:, :, None]), [arviz.ess(x)], rtol=1e-8)

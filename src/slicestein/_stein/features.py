@@ -29,7 +29,7 @@ SHORTEST_BULK, LONGEST_BULK, TAIL = 4.0, 10.0, 1.5
 # Kernel and spectrum are cut off here: far below the noise of any test.
 TOLERANCE = 1e-5
 NODE_SPACING = 0.4
-# Values of the arrays (slices, rows) and (slices, rows, features) alive at once: 64 MB in double precision.
+# Values of the arrays (slices, rows) and (rows, features) alive at once: 64 MB in double precision.
 CHUNK_VALUES = 2**23
 
 
@@ -105,6 +105,11 @@ class FourierRule(NamedTuple):
         """Features of a slice."""
         return 2 * len(self.roots)
 
+    @property
+    def values_per_row(self) -> int:
+        """Values alive at once for a row, beyond one per slice."""
+        return 1
+
     def sums(self, t, a, c, ends, centre, bulk):  # type: ignore[no-untyped-def]
         """Sums over blocks: see `native.block_sums`."""
         return native.block_sums(
@@ -124,17 +129,23 @@ class NodeRule(NamedTuple):
         """Features of a slice."""
         return len(self.nodes)
 
+    @property
+    def values_per_row(self) -> int:
+        """Values alive at once for a row: the features of one slice."""
+        return len(self.nodes)
+
     def sums(self, t, a, c, ends, centre, bulk):  # type: ignore[no-untyped-def]
         """Sums over blocks, one slice at a time."""
         starts = np.concatenate([[0], ends[:-1]])
+        filled = ends > starts  # reduceat knows no empty blocks
         c = np.broadcast_to(c, t.shape)
-        out = np.empty((len(ends), len(t), self.num), t.dtype)
+        out = np.zeros((len(ends), len(t), self.num), t.dtype)
         for m in range(len(t)):
             u, slope = native.bounded(t[m] - centre[m], bulk[m], TAIL)
             tau = u[:, None] - self.nodes.astype(t.dtype)
             k, k1, _ = (np.asarray(part) for part in self.kernel.derivatives(tau**2))
             raw = a[m][:, None] * k + (c[m] * slope)[:, None] * k1 * tau
-            out[:, m] = np.add.reduceat(raw, starts, axis=0) @ self.mixing
+            out[filled, m] = np.add.reduceat(raw, starts[filled], axis=0, dtype=np.float64) @ self.mixing
         return out
 
 
@@ -174,7 +185,7 @@ def sums(
     """
     num = len(lines.c)
     out = np.empty((len(ends), num, rule.num), x.dtype)
-    block = max(1, CHUNK_VALUES // max(num, 1))
+    block = max(1, CHUNK_VALUES // max(num, rule.values_per_row))
     for blocks, rows in _chunks(ends, block):
         t, a = lines.g @ x[rows].T, lines.r @ s[rows].T
         local = ends[blocks] - rows.start

@@ -13,8 +13,10 @@ from jaxtyping import Float
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from slicestein.gof import null
+from slicestein.gof.dependence import WINDOW, autocorrelation_times
 from slicestein.gof.measure import Sums
+
+NO_ERROR = 1e-6  # of the distance between chains
 
 
 def rhat(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " d"]:
@@ -69,21 +71,29 @@ def _plain_ess(x: Float[np.ndarray, "chains draws"]) -> float:
     return x.size / max(tau, 1 / math.log10(x.size))
 
 
-def disagreement(sums: Sums, weights: Float[np.ndarray, "b n"], chains: int) -> Float[np.ndarray, "b c"]:
-    """How far every chain is from the others: the largest over parameters, in standard deviations, for the draws too.
+def disagreement(
+    sums: Sums, chains: int, rng: np.random.Generator, num_bootstrap: int
+) -> Float[np.ndarray, "b_and_one chains"]:
+    r"""How far every chain is from the others, the largest over parameters: of the samples, then B draws of the null.
 
-    The noise of a chain's mean is that of its own draws: deviations from the mean of the chain, with the signs of the
-    bootstrap. A chain that sits elsewhere, however quietly, is thus found. The first row is that of the samples.
+    In standard errors of a chain's mean, $\sqrt{v \tau / n}$, with the variance v within chains and the autocorrelation
+    time $\tau$ of all chains together: a chain that hardly moves has no small error of its own, and is found where it
+    sits. Draws are normal means, divided by an error that is known from $C n / (10 \tau + 1)$ independent values, the
+    noise of a windowed autocorrelation time (Sokal 1997). The bootstrap cannot give them: a single chain has room for a
+    few flips of its signs only, and would be called different far too often. Cube roots of squares are nearly normal.
     """
     assert sums.positions is not None
     size = sums.counts.reshape(chains, -1, 1).astype(float)
-    positions = sums.positions.reshape(chains, len(sums.counts) // chains, -1).astype(float)
-    lengths = size.sum(1)
-    means = positions.sum(1) / lengths
-    deviations = (positions - size * means[:, None]).astype(np.float32)
-    signs = weights[1:].reshape(len(weights) - 1, chains, -1)
-    noise = np.einsum("bcn,cnd->bcd", signs, deviations, optimize=True) / lengths
-    every = np.concatenate([means[None], noise])
-    every = (every - every.mean(1, keepdims=True)) ** 2
-    scores = null.normal_scores(every.reshape(len(every), -1)).reshape(every.shape)
-    return scores.max(2)
+    series = sums.positions.reshape(chains, size.shape[1], -1) / size
+    means = np.sum(series * size, axis=1) / size.sum(1)
+    length = series.shape[1]
+    tau = autocorrelation_times(series)
+    away = means - means.mean(0)
+    error = np.sqrt(series.var(axis=1, ddof=1).mean(0) * tau / length)
+    error = np.maximum(error, NO_ERROR * np.abs(away).max(0))  # all chains are stuck
+    known = np.maximum(chains * length / (2 * WINDOW * tau + 1), 1)
+    shape = (num_bootstrap, len(known))
+    draws = rng.standard_normal((num_bootstrap, chains, len(known)))
+    draws = (draws - draws.mean(1, keepdims=True)) / np.sqrt(rng.chisquare(known, shape) / known)[:, None]
+    every = np.concatenate([(away / np.where(error > 0, error, 1))[None], draws])
+    return np.cbrt(every**2).max(2)

@@ -31,7 +31,7 @@ def autocorrelation_times(x: Float[np.ndarray, "chains draws d"]) -> Float[np.nd
     for d in range(x.shape[2]):  # a column at a time: the padded transform of all would be large
         power = np.abs(np.fft.rfft(deviations[:, :, d], 2 * length, axis=1)) ** 2  # padded: no wrap-around
         covariance[:, d] = np.fft.irfft(power, 2 * length, axis=1)[:, :length].mean(0)
-    varies = covariance[0] > 0
+    varies = np.ptp(x, axis=1).max(0) > 0  # the covariance of a constant is rounding
     times = 2 * np.cumsum(covariance / np.where(varies, covariance[0], 1), axis=0) - 1
     beyond = np.arange(length)[:, None] >= WINDOW * times
     first = np.where(beyond.any(0), np.argmax(beyond, axis=0), np.argmax(times, axis=0))

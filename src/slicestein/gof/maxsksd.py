@@ -145,7 +145,7 @@ def _examine(plan: Plan, exchanged: Chains | None, rows: Chains, problem: Proble
         memory = dependence.flip_probability(problem.rows.x)
         flip = dependence.between_blocks(memory, sums.counts.mean())
     weights = draw_weights(kind, problem.rng, problem.num_bootstrap, (per_chain,) * num_chains, flip)
-    return judge(plan, sums, weights, kind, num_chains if kind == "dependent" else 1)
+    return judge(plan, sums, weights, kind, num_chains if kind == "dependent" else 1, problem.rng)
 
 
 def _of_parameters(plan: Plan, rows: Chains, found: Verdict, problem: Problem) -> dict[str, Any]:

@@ -36,8 +36,16 @@ class Verdict(NamedTuple):
     stray_chain: int | None = None
 
 
-def judge(plan: Plan, sums: Sums, weights: Float[np.ndarray, "b n"], kind: Kind, chains: int = 1) -> Verdict:
-    """The verdict, with these bootstrap weights of the blocks; with several chains they are compared too."""
+def judge(
+    plan: Plan,
+    sums: Sums,
+    weights: Float[np.ndarray, "b n"],
+    kind: Kind,
+    chains: int = 1,
+    rng: np.random.Generator | None = None,
+) -> Verdict:
+    """The verdict, with these bootstrap weights of the blocks; several chains are compared too, which takes draws."""
+    num_bootstrap = len(weights)
     weights = np.concatenate([np.ones((1, weights.shape[1]), weights.dtype), weights])
     forms = slice_forms(sums.slices, weights, kind)
     own = np.einsum("nmf,nmf->m", sums.slices, sums.slices, dtype=float)
@@ -57,7 +65,8 @@ def judge(plan: Plan, sums: Sums, weights: Float[np.ndarray, "b n"], kind: Kind,
     columns["largest"] = null.standardized(np.maximum(scores.max(1), parameters.draws.max(1)))
     stray = None
     if chains > 1:
-        of_chains = disagreement(sums, weights, chains)
+        assert rng is not None
+        of_chains = disagreement(sums, chains, rng, num_bootstrap)
         columns["chains"] = null.standardized(of_chains.max(1))
         stray = _stray(of_chains)
     top = np.max(list(columns.values()), axis=0)

@@ -390,4 +390,4 @@ def test_particles_in_one_place_have_no_median_distance(name):
         METHODS[name](lambda x: -x).init(np.ones((5, 2)))
     if name == "sliced":  # a line with one point; distances in the full space are not zero
         with pytest.raises(ValueError, match="column 1 of particles does not vary: start them apart, or pass a fixed"):
-            METHODS[name](lambda x: -x).init(X.at[:, 1].set(0.0))
+            METHODS[name](lambda x: -x).init(jnp.asarray(X).at[:, 1].set(0.0))
