@@ -57,4 +57,6 @@ def __getattr__(name: str) -> _ModuleType:
     """Modules that need more than the core are imported when they are first used."""
     if name in ("adapters", "learning", "plot", "quality", "report"):
         return _import_module(f"slicestein.{name}")
+    if name == "demo":
+        return _import_module("slicestein._cli.demo")
     raise AttributeError(f"module 'slicestein' has no attribute {name!r}")

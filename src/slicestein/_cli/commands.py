@@ -102,7 +102,7 @@ def run_test(
         output.show(result, data.x)
     settings = {"samples": samples, "model": score or target, "key": key}
     files.write(result, data, title=f"Does {samples.name} fit?", settings=settings)
-    raise typer.Exit(int(result.reject))
+    raise typer.Exit({"fits": 0, "wrong": 1, "undecided": 3}[result.verdict])
 
 
 def _check_options(method: str, alpha: float, num_bootstrap: int) -> None:

@@ -11,6 +11,6 @@ from slicestein.gof.baselines.rfsd import RFF, RFSD
 from slicestein.gof.door import gof_test
 from slicestein.gof.maxsksd import MaxSKSD
 from slicestein.gof.method import Method
-from slicestein.gof.result import GofResult
+from slicestein.gof.result import GofResult, Parameter
 
-__all__ = ["FSSD", "KSD", "MMD", "RFF", "RFSD", "GofResult", "LinearKSD", "MaxSKSD", "Method", "gof_test"]
+__all__ = ["FSSD", "KSD", "MMD", "RFF", "RFSD", "GofResult", "LinearKSD", "MaxSKSD", "Method", "Parameter", "gof_test"]

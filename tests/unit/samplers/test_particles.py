@@ -361,7 +361,7 @@ def test_faults_are_named():
     with pytest.raises(ValueError, match="at least two"):
         method.init(X[:1])
     with pytest.raises(ValueError, match="particles has 1 values that are NaN"):
-        method.init(X.at[0, 0].set(jnp.nan))
+        method.init(jnp.asarray(X).at[0, 0].set(jnp.nan))
     with pytest.raises(ValueError, match="bandwidth_rule must be one of"):
         ss.svgd(lambda x: -x, optax.adam(0.1), bandwidth_rule="mean")
     with pytest.raises(ValueError, match="basis must be one of"):
