@@ -15,6 +15,7 @@ import optax
 
 import slicestein as ss
 from benchmarks.__main__ import RESULTS
+from slicestein._stein import bandwidths
 from slicestein.learning._training import trainer
 from slicestein.samplers._svgd import force as svgd_force
 
@@ -102,7 +103,7 @@ def training_steps():
 
     def dense(critic, x, s, _):
         t, a, c = (critic["g"] @ x.T)[:, :, None], s.T[:, :, None], jnp.diag(critic["g"])[:, None, None]
-        h = kernel.widths(t[:, :, 0])[:, None, None]
+        h = bandwidths.on_lines(kernel, t[:, :, 0])[:, None, None]
         tau, c, b = (t - t.transpose(0, 2, 1)) / h, c / h, a.transpose(0, 2, 1)
         k = jnp.exp(-0.5 * tau**2)
         return jnp.sum((a * b + c * (a - b) * tau + c**2 * (1 - tau**2)) * k) / x.shape[0] ** 2

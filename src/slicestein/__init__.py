@@ -7,13 +7,16 @@ from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from types import ModuleType as _ModuleType
 
+from slicestein import gof
+from slicestein._checks import InputError
 from slicestein._directions.active import active_slices
 from slicestein._directions.fitting import SliceFit, fit_slices
+from slicestein._directions.whitening import Whitening, whiten
 from slicestein._stein.ssd import SSD, ssd
 from slicestein.discrepancy import integrated_sksd, ksd, sksd, witness
 from slicestein.gof.door import gof_test
 from slicestein.gof.result import GofResult
-from slicestein.kernels import IMQ, RBF, Matern
+from slicestein.kernels import IMQ, RBF, Kernel, Matern
 from slicestein.samplers import grassmann_svgd, noisy_svgd, run, sliced_svgd, svgd
 from slicestein.score import score_from
 from slicestein.slices import Slices
@@ -25,11 +28,15 @@ __all__ = [
     "RBF",
     "SSD",
     "GofResult",
+    "InputError",
+    "Kernel",
     "Matern",
     "SliceFit",
     "Slices",
+    "Whitening",
     "active_slices",
     "fit_slices",
+    "gof",
     "gof_test",
     "grassmann_svgd",
     "integrated_sksd",
@@ -41,6 +48,7 @@ __all__ = [
     "sliced_svgd",
     "ssd",
     "svgd",
+    "whiten",
     "witness",
 ]
 

@@ -62,16 +62,48 @@ def positive(**values: Any) -> None:
             raise InputError(f"{name} must be positive, got {value!r}")
 
 
+def not_negative(**values: Any) -> None:
+    """Require that numbers are zero or positive."""
+    for name, value in values.items():
+        if is_concrete(value) and not value >= 0:
+            raise InputError(f"{name} must not be negative, got {value!r}")
+
+
+def is_function(name: str, value: Any) -> None:
+    """Require something that can be called."""
+    if not callable(value):
+        raise InputError(f"{name} must be a function, got {type(value).__name__}")
+
+
+def is_optimizer(name: str, value: Any) -> None:
+    """Require an optax optimiser: a pair of ``init`` and ``update``."""
+    if not (callable(getattr(value, "init", None)) and callable(getattr(value, "update", None))):
+        raise InputError(f"{name} must be an optax optimiser, such as optax.adam(0.01), got {value!r}")
+
+
+def float_type(dtype: Any) -> Any:
+    """The floating type that arrays of this type are computed in: at least single precision."""
+    return jnp.promote_types(dtype, jnp.float32)
+
+
 def floating(value: Any) -> Array:
     """An array of at least single precision."""
     array = jnp.asarray(value)
-    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+    return array.astype(float_type(array.dtype))
+
+
+def to_jax(value: Any) -> Array:
+    """An array of JAX; one of NumPy is handed over without a program, and is a value even where JAX is tracing."""
+    if not isinstance(value, np.ndarray):
+        return jnp.asarray(value)
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(value)
 
 
 def as_matrix(name: str, value: Any, *, columns: str = "D") -> Float[Array, "n d"]:
     """Return a two-dimensional floating array, at least single precision."""
     try:
-        array = jnp.asarray(value)
+        array = to_jax(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a numeric array of shape (N, {columns}): {error}") from None
     if jnp.issubdtype(array.dtype, jnp.complexfloating) or not jnp.issubdtype(array.dtype, jnp.number):
@@ -81,12 +113,8 @@ def as_matrix(name: str, value: Any, *, columns: str = "D") -> Float[Array, "n d
         raise InputError(f"{name} must have shape (N, {columns}), got {array.shape}{hint}")
     if array.shape[1] == 0:
         raise InputError(f"{name} has no columns: got shape {array.shape}")
-    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
-
-
-@jax.jit
-def _all_finite(*arrays: Array) -> Array:
-    return jnp.stack([jnp.isfinite(a).all() for a in arrays])
+    dtype = float_type(array.dtype)
+    return array if array.dtype == dtype else array.astype(dtype)  # a conversion is a program, even to the same type
 
 
 def orthogonal(name: str, value: Any, dim: int) -> None:
@@ -97,16 +125,11 @@ def orthogonal(name: str, value: Any, dim: int) -> None:
         raise InputError(f"{name} must be orthogonal, its rows of length 1 and at right angles")
 
 
-def finite(**arrays: Array) -> None:
+def finite(**arrays: Any) -> None:
     """Require finite values, and say where the first bad one is."""
-    concrete = {name: a for name, a in arrays.items() if is_concrete(a)}
-    if not concrete:
-        return
-    with jax.ensure_compile_time_eval():  # constants inside a traced function are values too
-        all_good = np.asarray(_all_finite(*concrete.values()))
-    for (name, array), good in zip(concrete.items(), all_good, strict=True):
-        if not good:
-            bad = ~np.isfinite(np.asarray(array))
+    for name, array in arrays.items():
+        if is_concrete(array) and not np.isfinite(values := np.asarray(array)).all():
+            bad = ~np.isfinite(values)
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             raise InputError(
                 f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at {where}: "
@@ -114,9 +137,21 @@ def finite(**arrays: Array) -> None:
             )
 
 
-def samples_and_score(x: Any, score: ScoreLike) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
-    """Validate samples and the score given as an array or as a batched function of the samples."""
-    x = as_matrix("x", x)
+def origin_of(x: Any) -> Float[np.ndarray, " d"] | float:
+    """The mean of samples that JAX will cut to single precision, where they are still known better; else 0."""
+    if not isinstance(x, np.ndarray) or x.dtype != np.float64 or x.ndim != 2 or jax.config.read("jax_enable_x64"):
+        return 0.0
+    return x.mean(0)
+
+
+def samples_and_score(
+    x: Any, score: ScoreLike, *, origin: Any = 0.0
+) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
+    """Validate samples and the score given as an array or as a batched function of the samples.
+
+    Samples are returned as seen from ``origin``: see `origin_of`.
+    """
+    given, x = x, as_matrix("x", x)
     if x.shape[0] < 2:
         raise InputError(f"x must hold at least two samples, got shape {x.shape}")
     if callable(score):
@@ -133,26 +168,28 @@ def samples_and_score(x: Any, score: ScoreLike) -> tuple[Float[Array, "n d"], Fl
     if s.shape != x.shape:
         raise InputError(f"score must have the shape of x, {x.shape}, got {s.shape}")
     finite(x=x, score=s)
+    if np.ndim(origin):
+        x = as_matrix("x", given - origin)
     dtype = jnp.promote_types(x.dtype, s.dtype)
     return x.astype(dtype), s.astype(dtype)
 
 
-def columns_vary(x: Float[Array, "n d"]) -> None:
+def columns_vary(x: Any, name: str = "x", remedy: str = "drop it, or mend the sampler") -> None:
     """Require that no column is constant."""
     if is_concrete(x) and (constant := np.ptp(np.asarray(x), axis=0) == 0).any():
-        raise InputError(f"column {int(np.argmax(constant))} of x does not vary: drop it, or mend the sampler")
+        raise InputError(f"column {int(np.argmax(constant))} of {name} does not vary: {remedy}")
 
 
-def varies(x: Float[np.ndarray, "n d"], remedy: str = "mend the sampler") -> None:
-    """Require that not all samples are the same."""
-    if np.ptp(x, axis=0).max() == 0:
-        raise InputError(f"x does not vary, all samples are the same: {remedy}")
+def rows_differ(x: Any, name: str = "x", remedy: str = "mend the sampler") -> None:
+    """Require that the rows are not all the same."""
+    if is_concrete(x) and not np.ptp(np.asarray(x), axis=0).any():
+        raise InputError(f"no column of {name} varies, all rows are the same: {remedy}")
 
 
-def bandwidth_exists(kernel: Any, x: Float[np.ndarray, "n d"]) -> None:
+def bandwidth_exists(kernel: Any, x: Any) -> None:
     """Require that samples differ, if the bandwidth is to be the median distance between them."""
     if kernel.bandwidth is None:
-        varies(x, "mend the sampler, or pass a fixed bandwidth")
+        rows_differ(x, "x", "mend the sampler, or pass a fixed bandwidth")
 
 
 def as_wide_as(x: Any, **others: Any) -> None:
@@ -162,33 +199,23 @@ def as_wide_as(x: Any, **others: Any) -> None:
             raise InputError(f"{name} has {other.shape[-1]} columns, x has {x.shape[-1]}: pass samples of one model")
 
 
-def kernel(value: Any, num_slices: int | None) -> None:
-    """Require a kernel with positive bandwidths, one or as many as slices; None: their number is not known yet."""
-    from slicestein.kernels import Kernel
-
-    if not isinstance(value, Kernel):
-        raise InputError(f"kernel must be RBF(), IMQ() or Matern(), got {value!r}")
-    if num_slices is not None:
-        bandwidth(value.bandwidth, num_slices)
-        bandwidth(value.scale, num_slices)
+def kernel(value: Any, num_slices: int) -> None:
+    """Require a kernel with positive bandwidths, one or as many as slices."""
+    if not hasattr(value, "derivatives"):
+        raise InputError(f"kernel must be RBF(), IMQ(), Matern() or another Kernel, got {value!r}")
+    bandwidth(value.bandwidth, num_slices)
+    bandwidth(value.scale, num_slices, "scale")
 
 
-def unit_rows(name: str, value: Any) -> Float[Array, "m d"]:
-    """Directions as rows of length one."""
-    if isinstance(value, np.ndarray) and value.ndim == 2 and value.dtype.kind == "f":  # nothing to compile
-        value = value / np.maximum(np.linalg.norm(value, axis=1, keepdims=True), np.finfo(value.dtype).tiny)
+def directions(name: str, value: Any) -> Float[Array, "m d"]:
+    """Rows that can be made to have length one."""
     rows = as_matrix(name, value)
+    if rows.shape[0] == 0:
+        raise InputError(f"{name} has no rows: got shape {rows.shape}")
     finite(**{name: rows})
-    unit, norms = _normalise(rows)
-    if is_concrete(norms) and not np.all(norms):
-        raise InputError(f"{name} has a row of zeros (row {int(np.argmin(norms))}): it has no direction")
-    return unit
-
-
-@jax.jit
-def _normalise(rows: Float[Array, "m d"]) -> tuple[Float[Array, "m d"], Float[Array, "m 1"]]:
-    norms = jnp.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / norms, norms
+    if is_concrete(rows) and not (lengths := np.linalg.norm(np.asarray(rows), axis=1)).all():
+        raise InputError(f"{name} has a row of zeros (row {int(np.argmin(lengths))}): it has no direction")
+    return rows
 
 
 def slices_fit(slices: Any, *, score_dim: int, input_dim: int) -> None:
@@ -198,19 +225,19 @@ def slices_fit(slices: Any, *, score_dim: int, input_dim: int) -> None:
             raise InputError(f"slices.{name} has dimension {rows.shape[1]}, but the samples have {dim}")
 
 
-def bandwidth(value: Any, num_slices: int) -> None:
+def bandwidth(value: Any, num_slices: int, name: str = "bandwidth") -> None:
     """Require a positive number or one positive number per slice; None stands for the median rule."""
     if value is None:
         return
     shape = jnp.shape(value)
     if shape not in ((), (num_slices,)):
-        raise InputError(f"bandwidth must be a number or have shape ({num_slices},), got shape {shape}")
+        raise InputError(f"{name} must be a number or have shape ({num_slices},), got shape {shape}")
     if is_concrete(value) and not bool(np.all(np.asarray(value) > 0)):
-        raise InputError("bandwidth must be positive")
+        raise InputError(f"{name} must be positive, got {value!r}")
 
 
 def spread(bandwidths: Array) -> None:
-    """Require that the samples differ along every slice: the median rule has found a width."""
+    """Require that the samples differ along every slice: the median rule has found a bandwidth."""
     if is_concrete(bandwidths) and not (positive := np.asarray(bandwidths) > 0).all():
         index = int(np.argmin(positive))
         raise InputError(

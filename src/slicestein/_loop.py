@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from slicestein._checks import InputError
+
+# Programs that are kept for further runs, with the functions that they were made from.
+PROGRAMS = 16
+
+
+def kept(make_program: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep the programs that were made last: a run with the same functions and shapes compiles nothing.
+
+    Arguments that cannot be hashed make a new program every time.
+    """
+    remembered = functools.lru_cache(PROGRAMS)(make_program)
+
+    @functools.wraps(make_program)
+    def make(*arguments: Any) -> Any:
+        try:
+            hash(arguments)
+        except TypeError:
+            return make_program(*arguments)
+        return remembered(*arguments)
+
+    return make
 
 
 def in_blocks(
@@ -43,7 +64,7 @@ def in_blocks(
     with ProgressBar(name, num_steps, wanted=progress) as advance:
         for start in range(0, num_steps, every):
             steps = range(start, min(start + every, num_steps))
-            state, info = block(state, jnp.arange(steps.start, steps.stop))
+            state, info = block(state, np.arange(steps.start, steps.stop, dtype=np.int32))
             infos.append(jax.tree.map(np.asarray, info))
             advance(len(steps))
             if ends(state, infos[-1], steps):

@@ -12,29 +12,20 @@ linear in N (`fourier`).
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+import numpy as np
 from jaxtyping import Array, Float
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
-from slicestein._stein import exact, fourier
-from slicestein._stein.operator import Projected, diagonal_mean, jacobian_term
-from slicestein._stein.tiles import map_in_blocks, sum_over_rows
-from slicestein.kernels import RBF, Kernel, thin
+from slicestein._stein import bandwidths, full_space, sliced
+from slicestein._stein.engine import Engine
+from slicestein._stein.sliced import FeatureMap, Problem, Statistic
+from slicestein.kernels import RBF, Kernel
 from slicestein.slices import Slices
-
-Statistic = Literal["u", "v"]
-Engine = Literal["auto", "exact", "fourier"]
-FeatureMap = Callable[[Float[Array, " d"]], Float[Array, " e"]]
-
-# With fewer samples all pairs cost less than the Fourier sums (two cores, M = 100).
-FOURIER_FROM = 16
 
 
 def sksd(
@@ -93,8 +84,9 @@ def sksd(
     True
     """
     _checks.one_of("statistic", statistic, ("u", "v"))
-    data = prepare(x, score, slices, kernel, feature_map)
-    values = _per_slice(data, kernel, statistic=statistic, engine=_choose(engine, kernel, data.num_samples))
+    problem = _checked_problem(x, score, slices, kernel, feature_map)
+    check_engine(engine, kernel)
+    values = sliced.statistics(problem, kernel, statistic=statistic, engine=engine)
     return values if per_slice else values.sum()
 
 
@@ -116,6 +108,7 @@ def integrated_sksd(
     bandwidths; the discrepancy fades with D, which is why maxSKSD chooses g.
     """
     x, s = _checks.samples_and_score(x, score)
+    _checks.positive(num_directions=num_directions)
     dim = x.shape[1]
     g = jax.random.normal(_checks.as_key(key), (num_directions * dim, dim), x.dtype)
     slices = Slices(jnp.tile(jnp.eye(dim, dtype=x.dtype), (num_directions, 1)), g)
@@ -152,12 +145,17 @@ def witness(
     Array
         Values, (T, M).
     """
-    data = prepare(x, score, slices, kernel, feature_map)
-    points = jnp.asarray(t, data.s.dtype)
+    problem = _checked_problem(x, score, slices, kernel, feature_map)
+    check_engine(engine, kernel)
+    points = np.asarray(t) if _checks.is_concrete(t) else t
     if points.ndim not in (1, 2) or (points.ndim == 2 and points.shape[1] != slices.num):
         raise InputError(f"t must have shape (T,) or (T, {slices.num}), got {points.shape}")
-    points = jnp.broadcast_to(points.reshape(len(points), -1), (len(points), slices.num))
-    return _witness(data, points, kernel, engine=_choose(engine, kernel, data.num_samples))
+    points = points.reshape(len(points), -1)
+    origin = _checks.origin_of(x) if feature_map is None else 0.0
+    if np.ndim(origin):
+        points = points - origin @ np.asarray(slices.g, float).T
+    points = jnp.broadcast_to(jnp.asarray(points, problem.s.dtype), (len(points), slices.num))
+    return sliced.witness(problem, points, kernel, engine=engine)
 
 
 def ksd(
@@ -193,129 +191,44 @@ def ksd(
     True
     """
     _checks.one_of("statistic", statistic, ("u", "v"))
-    x, s = _checks.samples_and_score(x, score)
-    check_kernel(kernel, 1)
-    width = kernel.full_width(x)
-    _checks.spread(width[None])
-    return _ksd(x, s, width, kernel, statistic)
+    x, s = _checks.samples_and_score(x, score, origin=_checks.origin_of(x))
+    _checks.kernel(kernel, 1)
+    _checks.bandwidth_exists(kernel, bandwidths.thin(x))
+    data = full_space.scale(x, s, bandwidths.in_full_space(kernel, x))
+    return full_space.statistic(data, kernel, statistic=statistic)
 
 
-def check_kernel(kernel: Kernel, num_slices: int) -> None:
-    """Require a kernel with positive bandwidths."""
-    if not isinstance(kernel, Kernel):
-        raise InputError(f"kernel must be RBF(), IMQ() or Matern(), got {kernel!r}")
-    _checks.bandwidth(kernel.bandwidth, num_slices)
-    _checks.bandwidth(kernel.scale, num_slices)
+def check_engine(engine: Engine, kernel: Kernel) -> None:
+    """Require an engine that can take the kernel."""
+    _checks.one_of("engine", engine, ("auto", "exact", "fourier"))
+    if engine == "fourier" and kernel.spectrum is None:
+        raise InputError(
+            f'engine="fourier" needs a kernel with a spectrum, such as RBF; for {type(kernel).__name__} use "auto" '
+            'or "exact"'
+        )
 
 
-class Problem(NamedTuple):
-    """Checked inputs of a sliced discrepancy, with the bandwidth of every slice."""
-
-    inputs: Float[Array, "n e"]  # the samples, or their features
-    s: Float[Array, "n d"]
-    r: Float[Array, "m d"]
-    g: Float[Array, "m e"]
-    widths: Float[Array, " m"]
-    jacobian: Float[Array, "m n"] | None  # with a feature map only
-
-    @property
-    def num_samples(self) -> int:
-        return self.inputs.shape[0]
-
-    def per_slice(self, *more: Array) -> tuple[Any, ...]:
-        """What belongs to one slice, as rows: the arguments of `project`, then `more`."""
-        return (self.r, self.g, self.widths, self.jacobian, *more)
-
-    def project(self, r: Array, g: Array, widths: Array, jacobian: Array | None) -> Projected:
-        """Projections of all samples on some of the slices."""
-        scaled = g / widths[:, None]
-        c = jnp.sum(r * scaled, axis=1, keepdims=True) if jacobian is None else jacobian / widths[:, None]
-        return Projected(scaled @ self.inputs.T, r @ self.s.T, c)
-
-
-def prepare(x: Any, score: ScoreLike, slices: Slices, kernel: Kernel, feature_map: FeatureMap | None) -> Problem:
-    """Check the input of a sliced discrepancy and find the bandwidths."""
-    x, s = _checks.samples_and_score(x, score)
+def _checked_problem(
+    x: Any, score: ScoreLike, slices: Slices, kernel: Kernel, feature_map: FeatureMap | None
+) -> Problem:
+    """The door of the sliced functions: every check of their input, in the order in which it can be looked at."""
+    origin = _checks.origin_of(x) if feature_map is None else 0.0
+    x, s = _checks.samples_and_score(x, score, origin=origin)
     if not isinstance(slices, Slices):
         raise InputError(f"slices must be a Slices(r, g), got {type(slices).__name__}")
-    check_kernel(kernel, slices.num)
-    inputs = x if feature_map is None else jax.vmap(feature_map)(x)
-    _checks.slices_fit(slices, score_dim=x.shape[1], input_dim=inputs.shape[1])
-    jacobian = None
-    if feature_map is not None:
-        jacobian = jacobian_term(x, slices, feature_map)
-        _checks.finite(feature_map=inputs, jacobian=jacobian)
-    r, g = slices.r.astype(x.dtype), slices.g.astype(x.dtype)
-    widths = _widths(kernel, inputs, g)
-    _checks.spread(widths)
-    return Problem(inputs, s, r, g, widths, jacobian)
+    _checks.kernel(kernel, slices.num)
+    _checks.slices_fit(slices, score_dim=x.shape[1], input_dim=_num_features(x, feature_map))
+    problem = sliced.problem(x, s, slices.r, slices.g, kernel, feature_map)
+    if problem.jacobian is not None:
+        _checks.finite(feature_map=problem.inputs, jacobian=problem.jacobian)
+    _checks.spread(problem.bandwidths)
+    return problem
 
 
-def _choose(engine: Engine, kernel: Kernel, num_samples: int) -> str:
-    _checks.one_of("engine", engine, ("auto", "exact", "fourier"))
-    if engine == "auto":
-        return "fourier" if kernel.spectrum is not None and num_samples >= FOURIER_FROM else "exact"
-    if engine == "fourier" and kernel.spectrum is None:
-        raise InputError(f'engine="fourier" needs RBF; for {type(kernel).__name__} use "auto" or "exact"')
-    return engine
-
-
-@jax.jit
-def _widths(kernel: Kernel, inputs: Array, g: Array) -> Float[Array, " m"]:
-    return kernel.widths(g @ thin(inputs).T)
-
-
-@functools.partial(jax.jit, static_argnames=("statistic", "engine"))
-def _per_slice(problem: Problem, kernel: Kernel, *, statistic: str, engine: str) -> Float[Array, " m"]:
-    count = problem.num_samples
-
-    def block(rows: tuple[Any, ...]) -> Array:
-        data = problem.project(*rows)
-        v = fourier.v_statistic(*data, kernel.unit) if engine == "fourier" else exact.v_statistic(data, kernel)
-        return v if statistic == "v" else (count * v - diagonal_mean(kernel, data)) / (count - 1)
-
-    bytes_per_row = 2 * count * problem.s.dtype.itemsize
-    return map_in_blocks(block, problem.per_slice(), bytes_per_row)
-
-
-@functools.partial(jax.jit, static_argnames="engine")
-def _witness(problem: Problem, points: Float[Array, "t m"], kernel: Kernel, *, engine: str) -> Float[Array, "t m"]:
-    count, total = problem.num_samples, problem.num_samples + points.shape[0]
-
-    def block(rows: tuple[Any, ...]) -> Array:
-        *of_slice, at = rows
-        data = problem.project(*of_slice)
-        if engine == "exact":
-            return exact.witness(data, kernel, at)
-        # Points that carry no score and no Jacobian add nothing to V; dV/da there is the witness.
-        silent = jnp.zeros_like(at)
-        c = jnp.broadcast_to(data.c, data.u.shape)
-        u, a, c = (jnp.concatenate(p, axis=1) for p in ((data.u, at), (data.a, silent), (c, silent)))
-        _, _, da, _ = fourier.value_and_gradient(u, a, c, kernel.unit)
-        return da[:, count:] * (total**2 / (2 * count))
-
-    rows = problem.per_slice((points / problem.widths).T)
-    return map_in_blocks(block, rows, bytes_per_row=6 * total * problem.s.dtype.itemsize).T
-
-
-@functools.partial(jax.jit, static_argnames="statistic")
-def _ksd(x: Array, s: Array, width: Array, kernel: Kernel, statistic: str) -> Array:
-    count, dim = x.shape
-    y = (x - lax.stop_gradient(x.mean(0))) / width
-    b = s * width  # scores in the scaled space
-    square, score_dot = jnp.sum(y**2, axis=1), jnp.sum(b * y, axis=1)
-
-    def row_sum(row: tuple[Array, Array, Array]) -> Array:
-        i, yi, bi = row
-        q = jnp.maximum(square + yi @ yi - 2 * y @ yi, 0)
-        q = jnp.where(jnp.arange(count) == i, 0, q)  # not rounding, whose root Matern would see
-        k, k1, k2 = kernel.derivatives(q)
-        difference = bi @ yi + score_dot - y @ bi - b @ yi
-        return jnp.sum(k * (b @ bi) - k1 * difference - k2 - (dim - 1) * k1)
-
-    v = sum_over_rows(row_sum, (jnp.arange(count), y, b), num_columns=count) / float(count) ** 2 / width**2
-    if statistic == "v":
-        return v
-    k, k1, k2 = kernel.derivatives(jnp.zeros((), x.dtype))
-    diagonal = k * jnp.mean(jnp.sum(s**2, axis=1)) - (k2 + (dim - 1) * k1) / width**2
-    return (count * v - diagonal) / (count - 1)
+def _num_features(x: Float[Array, "n d"], feature_map: FeatureMap | None) -> int:
+    if feature_map is None:
+        return x.shape[1]
+    found = jax.eval_shape(feature_map, x[0])
+    if not isinstance(found, jax.ShapeDtypeStruct) or found.ndim != 1 or not jnp.issubdtype(found.dtype, jnp.floating):
+        raise InputError(f"feature_map must take one sample (D,) to a vector (E,) of real numbers, got {found}")
+    return found.shape[0]

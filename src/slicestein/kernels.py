@@ -1,4 +1,4 @@
-r"""Radial kernels $k(x, y) = \kappa(|x - y| / h)$, their derivatives, spectra and bandwidths.
+r"""Radial kernels $k(x, y) = \kappa(|x - y| / h)$: their derivatives and spectra.
 
 Everything is written for bandwidth one: dividing the inputs by h does the rest, because with
 $u = t / h$ the Stein kernel of a slice only sees $u$ and $c / h$.
@@ -13,23 +13,21 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
+from slicestein import _checks
 from slicestein._checks import InputError
-from slicestein._stein import compiled as _compiled
 
-# Rows used by the median rule: 250 rows give 31,125 pairs and a bandwidth within about 5% of the full one.
-MEDIAN_ROWS = 250
+# Arrays of JAX give arrays of JAX, those of NumPy give those of NumPy.
+AnyArray = TypeVar("AnyArray", jax.Array, np.ndarray)
 
 
 class Spectrum(NamedTuple):
@@ -50,6 +48,11 @@ class Kernel(eqx.Module):
         array (M,) with one bandwidth per slice.
     scale
         Factor on the bandwidth: ``RBF(scale=1.5)`` is 1.5 times the median.
+
+    Notes
+    -----
+    A subclass may have parameters of shape. If the spectrum depends on them they must be known when a program is
+    compiled: ``eqx.field(static=True)``.
     """
 
     bandwidth: float | Array | None = eqx.field(
@@ -57,53 +60,54 @@ class Kernel(eqx.Module):
     )
     scale: float = 1.0
 
-    spectrum: ClassVar[Spectrum | None] = None
-
     def __check_init__(self) -> None:
         if isinstance(self.bandwidth, str):
             raise InputError(f'bandwidth must be "median", a number or an array, got {self.bandwidth!r}')
 
     @abc.abstractmethod
-    def derivatives(self, q: Array) -> tuple[Array, Array, Array]:
-        r"""$\kappa(d), \kappa'(d)/d, \kappa''(d)$ at squared distance q, for bandwidth one."""
+    def derivatives(self, q: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+        r"""$\kappa(d), \kappa'(d)/d, \kappa''(d)$ at squared distance q, for bandwidth one.
+
+        Of the kind of q: NumPy for NumPy, which asks JAX for nothing.
+        """
+
+    @property
+    def spectrum(self) -> Spectrum | None:
+        """The spectral density at bandwidth one, if it decays fast enough for sums in linear time."""
+        return None
 
     @property
     def unit(self) -> Kernel:
-        """The kernel at bandwidth one: hashable, for kernels without parameters of shape."""
+        """The kernel at bandwidth one: hashable where the parameters of shape are numbers."""
         return dataclasses.replace(self, bandwidth=None, scale=1.0)
-
-    def widths(self, t: Float[Array, "m n"]) -> Float[Array, " m"]:
-        """Bandwidth of each row of projected samples."""
-        if self.bandwidth is None:
-            return self.scale * median_gap(lax.stop_gradient(t))
-        return jnp.broadcast_to(jnp.asarray(self.bandwidth, t.dtype) * self.scale, t.shape[:1])
-
-    def full_width(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
-        """Bandwidth in the full space, where the median rule looks at distances between rows of x."""
-        base = median_distance(x) if self.bandwidth is None else jnp.asarray(self.bandwidth)
-        return (self.scale * base).astype(x.dtype).reshape(())
 
 
 class RBF(Kernel):
     r"""Gaussian kernel, $\kappa(d) = \exp(-d^2 / 2)$."""
 
-    spectrum: ClassVar[Spectrum | None] = Spectrum(
-        density=lambda w: np.exp(-0.5 * w**2) / math.sqrt(2 * math.pi),
-        reach=lambda tolerance: math.sqrt(-2 * math.log(tolerance)),
-        cutoff=lambda tolerance: math.sqrt(-2 * math.log(tolerance)),
-    )
-
-    def derivatives(self, q: Array) -> tuple[Array, Array, Array]:
-        k = _module(q).exp(-0.5 * q)
+    def derivatives(self, q: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+        k = namespace(q).exp(-0.5 * q)
         return k, -k, (q - 1) * k
+
+    @property
+    def spectrum(self) -> Spectrum | None:
+        return Spectrum(
+            density=lambda w: np.exp(-0.5 * w**2) / math.sqrt(2 * math.pi),
+            reach=lambda tolerance: math.sqrt(-2 * math.log(tolerance)),
+            cutoff=lambda tolerance: math.sqrt(-2 * math.log(tolerance)),
+        )
 
 
 class IMQ(Kernel):
-    r"""Inverse multiquadric, $\kappa(d) = (1 + d^2)^{\beta}$; heavier tails see distant errors."""
+    r"""Inverse multiquadric, $\kappa(d) = (1 + d^2)^{\beta}$, $\beta < 0$; heavier tails see distant errors."""
 
     exponent: float = -0.5
 
-    def derivatives(self, q: Array) -> tuple[Array, Array, Array]:
+    def __check_init__(self) -> None:
+        if _checks.is_concrete(self.exponent) and not self.exponent < 0:
+            raise InputError(f"exponent must be negative, got {self.exponent!r}")
+
+    def derivatives(self, q: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
         base = 1 + q
         k = base**self.exponent
         slope = 2 * self.exponent * k / base
@@ -122,12 +126,11 @@ class Matern(Kernel):
         if self.smoothness not in (1.5, 2.5):
             raise InputError(f"smoothness must be 1.5 or 2.5, got {self.smoothness!r}")
 
-    def derivatives(self, q: Array) -> tuple[Array, Array, Array]:
-        rate = math.sqrt(2 * self.smoothness)
+    def derivatives(self, q: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+        xp = namespace(q)
         # The derivative of sqrt at zero is infinite; every use below is multiplied by something that vanishes.
         positive = q > 0
-        xp = _module(q)
-        v = rate * xp.where(positive, xp.sqrt(xp.where(positive, q, 1)), 0)
+        v = math.sqrt(2 * self.smoothness) * xp.where(positive, xp.sqrt(xp.where(positive, q, 1)), 0)
         decay = xp.exp(-v)
         if self.smoothness == 1.5:
             return (1 + v) * decay, -3 * decay, -3 * (1 - v) * decay
@@ -135,78 +138,6 @@ class Matern(Kernel):
         return (1 + v + v**2 / 3) * decay, slope, slope + (5 / 3) * v**2 * decay
 
 
-def _module(q: Any) -> Any:
-    """NumPy for its own arrays, which keep their precision; else JAX."""
-    return np if isinstance(q, np.ndarray | np.generic) else jnp
-
-
-def thin(x: Float[Array, "n d"]) -> Float[Array, "k d"]:
-    """At most ``MEDIAN_ROWS`` rows, evenly spread, so that a drift along a chain is seen too."""
-    return x[:: -(-x.shape[0] // MEDIAN_ROWS)]
-
-
-def median_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:
-    r"""Median of $|t_i - t_j|$ over i < j for every row; where that is 0 (ties), their mean.
-
-    The two middle values are averaged, as in NumPy. Cost: O(n log n) per row where compiled.
-    """
-    median = _compiled.by_platform(_compiled.median_gap, _portable_median_gap, t)
-    return lax.cond((median > 0).all(), lambda: median, lambda: jnp.where(median > 0, median, _mean_gap(t)))
-
-
-def _mean_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:
-    n = t.shape[1]
-    weights = jnp.arange(1 - n, n, 2, dtype=t.dtype)  # how often a sorted value is added less subtracted
-    return jnp.sort(t, axis=1) @ weights * 2 / (n * (n - 1))
-
-
-def _portable_median_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:
-    """By bisection: on a sorted row the gaps within a bound are counted by binary search."""
-    t = jnp.sort(t, axis=1)
-    n = t.shape[1]
-    pairs = n * (n - 1) // 2
-    within = jax.vmap(functools.partial(jnp.searchsorted, side="right"))
-
-    def count(bound: Float[Array, " m"]) -> Array:
-        return jnp.sum(within(t, t + bound[:, None]) - jnp.arange(1, n + 1), axis=1)
-
-    def select(rank: int) -> Float[Array, " m"]:
-        def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
-            low, high = bracket
-            middle = low + (high - low) / 2
-            enough = count(middle) >= rank
-            return jnp.where(enough, low, middle), jnp.where(enough, middle, high)
-
-        zero = jnp.zeros_like(t[:, 0])
-        _, high = lax.fori_loop(0, jnp.finfo(t.dtype).nmant + 8, halve, (zero, t[:, -1] - t[:, 0]))
-        return jnp.where(count(zero) >= rank, zero, high)
-
-    return (select((pairs + 1) // 2) + select(pairs // 2 + 1)) / 2
-
-
-@jax.jit
-def median_distance(x: Float[Array, "n d"]) -> Float[Array, ""]:
-    """Median Euclidean distance between (thinned) samples; their mean where that is 0. Gradient stopped."""
-    x = lax.stop_gradient(thin(x))
-    x = x - x.mean(0)
-    square = jnp.sum(x**2, axis=1)
-    n = x.shape[0]
-    q = jnp.maximum(square[:, None] + square - 2 * x @ x.T, 0)
-    q = jnp.where(jnp.eye(n, dtype=bool), jnp.inf, q)  # a sample and itself are no pair
-    pairs = n * (n - 1) // 2
-    lower, upper = (jnp.sqrt(_smallest(q, 2 * rank)) for rank in ((pairs + 1) // 2, pairs // 2 + 1))
-    mean = jnp.sum(jnp.sqrt(jnp.where(jnp.isinf(q), 0, q))) / (2 * pairs)
-    return jnp.where(lower + upper > 0, (lower + upper) / 2, mean)
-
-
-def _smallest(values: Array, rank: int) -> Float[Array, ""]:
-    """The rank-th smallest of non-negative values, bit by bit: some 30 counts cost far less than to sort."""
-    kind = jnp.int64 if values.dtype == jnp.float64 else jnp.int32
-    bits = lax.bitcast_convert_type(values, kind)  # ordered as the values are
-
-    def settle(i: Array, prefix: Array) -> Array:
-        trial = prefix | jnp.left_shift(jnp.ones((), kind), (jnp.iinfo(kind).bits - 2 - i).astype(kind))
-        return jnp.where(jnp.sum(bits < trial) < rank, trial, prefix)
-
-    settled = lax.fori_loop(0, jnp.iinfo(kind).bits - 1, settle, jnp.zeros((), kind))
-    return lax.bitcast_convert_type(settled, values.dtype)
+def namespace(array: Any) -> Any:
+    """``jax.numpy`` for arrays of JAX, traced ones too, ``numpy`` for all others."""
+    return jnp if isinstance(array, jax.Array) else np

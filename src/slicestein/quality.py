@@ -22,7 +22,7 @@ from jaxtyping import Float
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
 from slicestein._directions.fitting import choose
-from slicestein._directions.whitening import Whitening, whiten
+from slicestein._directions.whitening import Whitening, find_whitening
 from slicestein._stein import features
 from slicestein._stein.features import Lines, Rule
 from slicestein.kernels import RBF
@@ -119,7 +119,7 @@ def _ruler(parts: list[Chains], rng: np.random.Generator) -> _Ruler:
     x, s = (np.concatenate(arrays) for arrays in zip(*(part.flat for part in parts), strict=True))
     _checks.columns_vary(x)
     origin = x.mean(0)
-    coordinates = whiten((x - origin).astype(float), s.astype(float))
+    coordinates = find_whitening((x - origin).astype(float), s.astype(float))
     slices = []
     for part in parts:
         y, sy = (z.reshape(part.x.shape) for z in coordinates(part.flat[0] - origin, part.flat[1]))

@@ -78,3 +78,38 @@ def test_missing_sites_and_discrete_sites_are_named():
         ss.adapters.from_numpyro(model, {"nu": np.ones(3)}, Y)
     with pytest.raises(ValueError, match=r"draws of site mu have shape \(\)"):
         ss.adapters.from_numpyro(model, {k: np.ones(()) for k in ("mu", "tau", "upper", "w")}, Y)
+
+
+def vector():
+    numpyro.sample("mu", dist.Normal(0, 1))
+    numpyro.sample("beta", dist.Normal(0, 1).expand([3]).to_event(1))
+
+
+SHAPES = [
+    ((100,), (100, 1), r"draws of site beta have shape \(100, 1\), and the site \(3,\)"),  # would be broadcast
+    ((100, 1), (100, 3), r"sites differ in chains or draws \(.*mu: \(100, 1\)"),
+    ((2, 50), (50, 2, 3), r"sites differ in chains or draws \(.*beta: \(50, 2\)"),
+]
+
+
+@pytest.mark.parametrize(("mu", "beta", "message"), SHAPES)
+def test_draws_that_are_not_of_one_run_are_refused(mu, beta, message):
+    with pytest.raises(ValueError, match=message):
+        ss.adapters.from_numpyro(vector, {"mu": np.zeros(mu), "beta": np.zeros(beta)})
+
+
+def test_single_precision_is_refused_where_it_cannot_tell_draws_apart():
+    def far():
+        numpyro.sample("mu", dist.Normal(1e8, 1))
+
+    mu = 1e8 + np.random.default_rng(0).standard_normal((2, 50))
+    with jax.enable_x64(False), pytest.raises(ValueError, match=r"single precision.*jax_enable_x64"):
+        ss.adapters.from_numpyro(far, {"mu": mu})
+    np.testing.assert_allclose(ss.adapters.from_numpyro(far, {"mu": mu}).score[..., 0], 1e8 - mu, atol=1e-6)
+
+
+def test_draws_in_single_precision_are_taken_as_they_are():
+    with jax.enable_x64(False):
+        draws = ss.adapters.from_numpyro(vector, {"mu": np.arange(4.0), "beta": np.arange(12.0).reshape(4, 3)})
+    np.testing.assert_array_equal(draws.score, -draws.x)
+    np.testing.assert_array_equal(draws.x[0, 1], [3, 4, 5, 1])

@@ -1,7 +1,6 @@
 """Fourier = tiled = double loop, in value and in gradient, whatever the data look like."""
 
 import functools
-import importlib
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +11,11 @@ from hypothesis import strategies as st
 
 import slicestein as ss
 from slicestein._stein import compiled as _compiled
+from slicestein._stein import engine as engines
 from slicestein._stein import exact, fourier
 from slicestein._stein.operator import Projected
 from tests import reference
-
-sliced_svgd = importlib.import_module("slicestein.samplers.sliced_svgd")
+from tests.kernels import KERNELS, WITH_SPECTRUM, TwoScales
 
 
 def gaussian(rng, n, d):
@@ -78,6 +77,19 @@ def test_fourier_is_exact(make, dim):
     for a, b in ((one.r, other.r), (one.g, other.g)):
         # In one dimension the direction cannot move: the gradient is zero up to rounding of V.
         assert jnp.linalg.norm(a - b) < 1e-8 * max(jnp.linalg.norm(a), v.sum())
+
+
+@pytest.mark.parametrize("kernel", WITH_SPECTRUM, ids=repr)
+def test_every_spectrum_serves_values_gradients_and_witnesses(kernel):
+    x, s, slices = problem(student, 200, 4)
+    t = np.linspace(-6, 6, 11)
+
+    def results(engine):
+        value = lambda g: ss.sksd(x, s, ss.Slices(slices.r, g), kernel=kernel, engine=engine, statistic="v")
+        return value(slices.g), jax.grad(value)(slices.g), ss.witness(x, s, slices, t, kernel=kernel, engine=engine)
+
+    for one, other in zip(results("exact"), results("fourier"), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-8 * float(jnp.abs(one).max()))
 
 
 @pytest.mark.parametrize("make", [gaussian, laplace, bimodal, duplicated], ids=lambda f: f.__name__)
@@ -153,24 +165,25 @@ def test_deep_kernel_is_the_double_loop(engine):
 
 @pytest.mark.skipif(not _compiled.AVAILABLE, reason="the extension was not built")
 @pytest.mark.parametrize("shared_c", [True, False])
+@pytest.mark.parametrize("kernel", [ss.RBF(), TwoScales()], ids=repr)
 @pytest.mark.parametrize("spread", [1.0, 30.0, 1e5], ids=["one cell", "long rule", "many cells"])
-def test_compiled_is_portable(spread, shared_c):
+def test_compiled_is_portable(spread, kernel, shared_c):
     rng = np.random.default_rng(4)
     u, a = jnp.asarray(spread * rng.standard_normal((3, 400))), jnp.asarray(rng.standard_normal((3, 400)))
     c = jnp.asarray(rng.standard_normal((3, 1 if shared_c else 400)))
-    kernel = ss.RBF().unit
-    compiled = jax.jit(functools.partial(fourier.value_and_gradient, kernel=kernel))(u, a, c)
-    portable = jax.jit(functools.partial(fourier._portable, kernel=kernel))(u, a, c)
-    for one, other in zip(compiled, portable, strict=True):
+    data = Projected(u, a, c)
+    compiled = jax.jit(functools.partial(engines.value_and_gradient, kernel=kernel))(data)
+    portable = jax.jit(functools.partial(fourier.value_and_gradient, kernel=kernel))(data)
+    for one, other in zip(*map(jax.tree.leaves, (compiled, portable)), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-8 * float(jnp.abs(other).max()))
 
 
 def test_gradient_is_that_of_all_pairs():
     rng = np.random.default_rng(5)
-    u, a, c = (jnp.asarray(rng.standard_t(3, size=(2, 200))) for _ in range(3))
-    kernel = ss.RBF().unit
-    _, *ours = fourier.value_and_gradient(u, a, c, kernel)
-    theirs = jax.grad(lambda data: exact.v_statistic(Projected(*data), kernel).sum())((u, a, c))
+    data = Projected(*(jnp.asarray(rng.standard_t(3, size=(2, 200))) for _ in range(3)))
+    kernel = ss.RBF()
+    _, ours = engines.value_and_gradient(data, kernel)
+    theirs = jax.grad(lambda data: exact.v_statistic(data, kernel).sum())(data)
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9 * float(jnp.abs(other).max()))
 
@@ -184,8 +197,8 @@ def test_blocks_of_slices_change_nothing(engine, monkeypatch):
 
     whole, gradient = values(slices), jax.grad(lambda z: values(z).sum())(slices)
     jax.clear_caches()
-    monkeypatch.setattr("slicestein._tiles.BLOCK_BYTES", 2 * 2 * 101 * 8)
-    monkeypatch.setattr("slicestein._tiles.TILE_ELEMENTS", 101 * 8)
+    monkeypatch.setattr("slicestein._stein.tiles.BLOCK_BYTES", 2 * 2 * 101 * 8)
+    monkeypatch.setattr("slicestein._stein.tiles.TILE_ELEMENTS", 101 * 8)
     np.testing.assert_allclose(values(slices), whole, rtol=1e-12)
     blocked = jax.grad(lambda z: values(z).sum())(slices)
     np.testing.assert_allclose(blocked.g, gradient.g, rtol=1e-9)
@@ -193,12 +206,14 @@ def test_blocks_of_slices_change_nothing(engine, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kernel", [ss.RBF(), ss.IMQ()], ids=["rbf", "imq"])
-def test_forces_are_the_witness_in_two_parts(kernel, dtype):
+@pytest.mark.parametrize("shared_c", [True, False])
+@pytest.mark.parametrize("kernel", [ss.RBF(), ss.IMQ(), TwoScales()], ids=repr)
+def test_forces_are_the_witness_in_two_parts(kernel, shared_c, dtype):
     rng = np.random.default_rng(4)
     u = rng.standard_normal((5, 33)) * np.array([[0.1], [1], [10], [100], [1000]])  # the last: nobody has a neighbour
-    data = Projected(*(jnp.asarray(z, dtype) for z in (u, rng.standard_normal((5, 33)), rng.standard_normal((5, 1)))))
-    value, pull, push = exact.forces(data, kernel)
+    a, c = rng.standard_normal((5, 33)), rng.standard_normal((5, 1 if shared_c else 33))
+    data = Projected(*(jnp.asarray(z, dtype) for z in (u, a, c)))
+    value, pull, push = engines.forces(data, kernel, "exact")
     assert value.dtype == dtype
     tolerance = 50 * np.finfo(dtype).eps
     np.testing.assert_allclose(value, exact.v_statistic(data, kernel), rtol=tolerance)
@@ -209,11 +224,20 @@ def test_forces_are_the_witness_in_two_parts(kernel, dtype):
     np.testing.assert_allclose(push, exact.witness(without_scores, kernel, data.u), atol=tolerance * abs(push).max())
 
 
-def test_force_does_not_depend_on_the_engine(monkeypatch):
+@pytest.mark.parametrize("kernel", WITH_SPECTRUM, ids=repr)
+def test_forces_do_not_depend_on_the_engine(kernel):
     rng = np.random.default_rng(5)
-    x, g = rng.standard_normal((60, 4)), np.asarray(ss.Slices.random(0, 4, 4).g)
-    force = lambda: sliced_svgd.force(x, -(x**3), g, jnp.full(4, 0.7), ss.RBF())
-    pairs = force()
-    monkeypatch.setattr(sliced_svgd, "PAIRS_BELOW", 0)
-    for one, other in zip(pairs, force(), strict=True):
+    data = Projected(*(jnp.asarray(rng.standard_normal((4, 60))) for _ in range(3)))
+    for one, other in zip(*(engines.forces(data, kernel, name) for name in ("exact", "fourier")), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9 * np.abs(one).max())
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("spread", [1.0, 1e3], ids=["one rule", "too wide for any"])
+def test_matrix_is_that_of_all_pairs(kernel, spread):
+    rng = np.random.default_rng(6)
+    u, a, c = rng.standard_normal((3, 3, 20))
+    data = Projected(*(jnp.asarray(z) for z in (spread * u, a, c)))
+    matrix = engines.matrix(data, kernel)
+    np.testing.assert_allclose(matrix, exact.matrix(data, kernel), atol=1e-8 * float(jnp.abs(matrix).max()))
+    np.testing.assert_allclose(matrix.mean(), engines.value(data, kernel).sum(), rtol=1e-7)

@@ -8,8 +8,7 @@ import scipy.stats
 
 import slicestein as ss
 from slicestein._stein.operator import Projected, pair_kernel
-
-KERNELS = [ss.RBF(), ss.RBF(0.7), ss.IMQ(), ss.IMQ(2.0, exponent=-0.3), ss.Matern(), ss.Matern(smoothness=2.5)]
+from tests.kernels import KERNELS
 
 
 def data(seed=0, n=60, d=4):
@@ -25,8 +24,19 @@ def test_derivatives_are_those_of_autodiff(kernel):
         np.testing.assert_allclose(k1 * d, jax.grad(profile)(d), rtol=1e-12)
         np.testing.assert_allclose(k2, jax.grad(jax.grad(profile))(d), rtol=1e-12)
     k, _, k2 = kernel.derivatives(jnp.asarray(0.0))
-    assert k == 1
+    np.testing.assert_allclose(k, 1, rtol=1e-15)
     np.testing.assert_allclose(k2, kernel.derivatives(jnp.asarray(1e-10))[2], rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_numpy_gives_numpy(kernel, dtype):
+    """In the precision of the distances, and the same numbers."""
+    q = np.linspace(0, 5, 20, dtype=dtype)
+    for one, other in zip(kernel.derivatives(q), kernel.derivatives(jnp.asarray(q)), strict=True):
+        assert isinstance(one, np.ndarray)
+        assert one.dtype == dtype
+        np.testing.assert_allclose(one, other, rtol=4 * np.finfo(dtype).eps, atol=4 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

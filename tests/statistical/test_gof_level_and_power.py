@@ -8,7 +8,7 @@ import scipy.stats
 
 import slicestein as ss
 from slicestein._stein import exact
-from slicestein.discrepancy import prepare
+from slicestein._stein.sliced import problem
 from slicestein.gof import dependence, null
 from slicestein.kernels import RBF
 
@@ -70,8 +70,7 @@ def test_dependent_bootstrap_on_a_chain_and_the_independent_one():
         noise = 0.6 * jax.random.normal(noise_key, (n, d))
         start = jax.random.normal(start_key, (d,))
         _, x = jax.lax.scan(lambda z, e: (0.8 * z + e,) * 2, start, noise)
-        problem = prepare(x, -x, slices, RBF(), None)
-        h = exact.matrix(problem.project(*problem.per_slice()), RBF())
+        h = exact.matrix(problem(x, -x, slices.r, slices.g, RBF()).projected, RBF())
         flip = dependence.flip_probability(x)
         return (
             null.bootstrap_test(h, key=first, kind="dependent", num_draws=200, flip_probability=flip).pvalue,

@@ -216,7 +216,7 @@ def test_many_samples_are_thinned_evenly(monkeypatch):
     np.testing.assert_array_equal(active_slices(many, scores, 3).g, active_slices(X, S, 3).g)
 
 
-@pytest.mark.parametrize("most", [1, 2, 20, 250])
+@pytest.mark.parametrize("most", [2, 20, 250])
 @pytest.mark.parametrize("count", [2, 19, 20, 21, 39, 250, 251, 499, 501, 10_000])
 def test_thinning_keeps_as_many_rows_as_allowed_and_both_ends(count, most):
     """251 rows are thinned to 250, not to the 126 that every other row would be."""
@@ -273,7 +273,11 @@ def test_the_same_samples_all_along_have_slices_at_a_fixed_bandwidth():
         ((X, S, 1), {"kernel": IMQ()}, "kernel must be RBF"),
         ((X, S, 1), {"kernel": RBF(np.ones(3))}, "bandwidth must be a number"),
         ((X, S, 1), {"kernel": RBF(-1.0)}, "bandwidth must be positive"),
-        ((np.ones((5, 3)), np.ones((5, 3)), 1), {}, "does not vary, all samples are the same: .* a fixed bandwidth"),
+        (
+            (np.ones((5, 3)), np.ones((5, 3)), 1),
+            {},
+            "no column of x varies, all rows are the same: .* a fixed bandwidth",
+        ),
         ((X[None], S[None], 1), {}, "lay chains one after the other"),
     ],
 )

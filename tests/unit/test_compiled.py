@@ -1,11 +1,11 @@
 """The compiled kernels against their portable twins, and what they do with values that are no numbers."""
 
 import functools
+import os
 import subprocess
 import sys
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -108,6 +108,26 @@ def test_no_samples_and_no_slices(shape):
 @pytest.mark.usefixtures("single")
 def test_a_single_sample_has_no_gaps():
     assert np.isnan(compiled.median_gap(np.ones((2, 1), np.float32))).all()
+
+
+@pytest.mark.usefixtures("single")
+@pytest.mark.parametrize("c_shape", [(1, 20), (3, 2), (1, 1)])
+def test_shapes_that_do_not_fit_are_refused(c_shape):
+    """They were read beyond their end."""
+    u, a, _ = rows(3, 20)
+    for call in (lambda *data: fourier.value_and_gradient(*data, RBF), compiled.forces):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=r"c \(\.\.\., n\) or \(\.\.\., 1\)"):
+            jax.block_until_ready(call(u, a, np.ones(c_shape, np.float32)))
+
+
+def test_the_environment_can_switch_the_extension_off():
+    program = "from slicestein._stein import compiled, native; print(compiled.AVAILABLE, native.EXTENSION)"
+    for value, expected in (("1", "False None"), ("0", "True <module")):
+        environment = {**os.environ, "SLICESTEIN_PORTABLE": value}
+        run = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        )
+        assert run.stdout.startswith(expected)
 
 
 # ---- far away, and close together ----------------------------------------------------------------------------------

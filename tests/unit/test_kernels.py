@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicestein as ss
-from slicestein import kernels
-from slicestein._stein import fourier
+from slicestein._stein import bandwidths, fourier
+from tests.kernels import WITH_SPECTRUM, TwoScales
 
-median_gap = jax.jit(kernels.median_gap)
+median_gap = jax.jit(bandwidths.median_gap)
 
 
 def all_gaps(t):
@@ -42,23 +42,35 @@ def test_portable_median_is_the_compiled_one():
     rng = np.random.default_rng(0)
     t = np.concatenate([rng.standard_normal((3, 500)), rng.integers(0, 5, (1, 500)), np.zeros((1, 500))])
     t[4, 0] = 1.0  # nearly all gaps are zero
-    portable = kernels._portable_median_gap(jnp.asarray(t))
+    portable = bandwidths._portable_median_gap(jnp.asarray(t))
     np.testing.assert_allclose(portable[:4], median_gap(jnp.asarray(t))[:4], rtol=1e-12)
     assert portable[4] == 0
 
 
-def test_thinning_keeps_few_rows_from_the_whole_length():
-    kept = kernels.thin(jnp.arange(1234.0)[:, None])[:, 0]
-    assert len(kept) <= kernels.MEDIAN_ROWS
-    assert kept[0] == 0
-    assert kept[-1] > 1200
-    assert kernels.thin(jnp.zeros((250, 2))).shape == (250, 2)
+@pytest.mark.parametrize(("count", "most"), [(251, 250), (1234, 250), (100_000, 250), (1001, 1000), (58, 20)])
+def test_thinning_keeps_as_many_rows_as_it_may_from_the_whole_length(count, most):
+    kept = bandwidths.thin(np.arange(count)[:, None], most)[:, 0]
+    assert len(kept) == most
+    assert (kept[0], kept[-1]) == (0, count - 1)
+    gaps = np.diff(kept)
+    assert gaps.min() >= 1
+    assert np.ptp(gaps) <= 1
 
 
-def test_the_spectrum_is_that_of_the_kernel():
+def test_few_rows_are_all_kept():
+    assert bandwidths.thin(np.zeros((250, 2))).shape == (250, 2)
+
+
+def test_equal_kernels_share_their_quadrature_and_others_do_not():
+    rules = [fourier.quadrature(kernel, "float64") for kernel in (TwoScales(2.0), TwoScales(3.0), TwoScales(ratio=2.0))]
+    assert rules[0] is rules[1]
+    assert rules[2].reach > rules[0].reach
+
+
+@pytest.mark.parametrize("kernel", WITH_SPECTRUM, ids=repr)
+def test_the_spectrum_is_that_of_the_kernel(kernel):
     """The trapezoid rule gives the kernel back on the range that it is meant for."""
-    kernel = ss.RBF()
-    rules = fourier.quadrature(kernel.spectrum, "float64", fourier.PERIODS + fourier.LONG_PERIODS)
+    rules = fourier.quadrature(kernel, "float64", fourier.PERIODS + fourier.LONG_PERIODS)
     for spacing, weights, widest in zip(rules.spacing, rules.weights, rules.widest_range, strict=True):
         tau = np.linspace(0, widest, 50)
         w = np.arange(len(weights)) * spacing
@@ -79,9 +91,9 @@ def test_median_distance_is_that_of_all_pairs(n, dtype):
     x = np.random.default_rng(n).standard_normal((n, 3)).astype(dtype)
     i, j = np.triu_indices(n, 1)
     expected = np.median(np.linalg.norm(x[i] - x[j], axis=1))
-    np.testing.assert_allclose(kernels.median_distance(jnp.asarray(x)), expected, rtol=20 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(bandwidths.median_distance(jnp.asarray(x)), expected, rtol=20 * np.finfo(dtype).eps)
 
 
 def test_median_distance_of_ties_is_the_mean():
     x = jnp.zeros((5, 2)).at[0].set(3.0)  # four of ten pairs differ
-    np.testing.assert_allclose(kernels.median_distance(x), 0.4 * np.sqrt(18), rtol=1e-12)
+    np.testing.assert_allclose(bandwidths.median_distance(x), 0.4 * np.sqrt(18), rtol=1e-12)

@@ -65,3 +65,98 @@ def test_block_sums_follow_the_formula(dtype, shared, block):
     np.testing.assert_allclose(
         sums, by_the_formula(t, a, c, ends, **line), rtol=0, atol=TOLERANCE[dtype] * math.sqrt(block)
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_many_slices_and_uneven_blocks(dtype):
+    """More slices than a thread takes at a time; blocks of no, few and many rows side by side."""
+    t, a, c, line = problem(dtype, num=70, count=120)
+    ends = np.array([0, 1, 1, 3, 40, 41, 63, 110, 110, 112, 120, 120])
+    expected = by_the_formula(t, a, c, ends, **line)
+    np.testing.assert_allclose(native.block_sums(t, a, c, ends, **line), expected, atol=10 * TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("block", [1, 50])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", ["t", "a", "c"])
+def test_what_is_no_number_spoils_its_block_and_no_other(block, bad, where):
+    t, a, c, line = problem("float32", count=100)
+    ends = np.arange(block, 101, block)
+    clean = native.block_sums(t, a, c, ends, **line)
+    {"t": t, "a": a, "c": c}[where][1, 7] = bad
+    spoilt = native.block_sums(t, a, c, ends, **line)
+    assert np.isnan(spoilt[7 // block, 1]).all()
+    clean[7 // block, 1] = spoilt[7 // block, 1] = 0
+    np.testing.assert_array_equal(spoilt, clean)
+
+
+@pytest.mark.parametrize("far", [1e10, 1e30, 3e38])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_line_is_bounded(far, sign):
+    """However far away, a row lies at the end of the line, and its Jacobian term has vanished."""
+    line = {"centre": np.zeros(1, np.float32), "bulk": np.full(1, 3.0, np.float32), **LINE}
+    one = np.ones((1, 1), np.float32)
+    sums = native.block_sums(sign * far * one, 2 * one, one, np.array([1]), **line)
+    angle = sign * LINE["spacing"] * np.arange(5) * (3.0 + LINE["tail"])
+    np.testing.assert_allclose(
+        sums[0, 0], np.concatenate([ROOTS * 2 * np.cos(angle), ROOTS * 2 * np.sin(angle)]), atol=3e-6
+    )
+
+
+def test_long_blocks_are_summed_in_double_precision():
+    """A million equal terms: single precision alone would be off by a thousandth."""
+    t = np.zeros((1, 1_000_000), np.float32)
+    line = {"centre": np.zeros(1), "bulk": np.ones(1), **LINE}
+    sums = native.block_sums(t, np.full_like(t, 0.1), np.zeros((1, 1), np.float32), np.array([t.shape[1]]), **line)
+    np.testing.assert_allclose(sums[0, 0, :5], ROOTS * np.float32(0.1) * t.shape[1], rtol=1e-6)
+
+
+def test_no_rows():
+    _, _, _, line = problem("float32")
+    nothing = np.zeros((3, 0), np.float32)
+    np.testing.assert_array_equal(native.block_sums(nothing, nothing, nothing, [0, 0], **line), np.zeros((2, 3, 10)))
+
+
+def test_arrays_of_any_layout():
+    t, a, c, line = problem("float32")
+    ends = np.array([100, 700])
+    expected = native.block_sums(t, a, c, ends, **line)
+    other = native.block_sums(np.asfortranarray(t), a.astype(np.float64), c, ends.astype(np.int32), **line)
+    np.testing.assert_array_equal(other, expected)
+
+
+# ---- median gaps ---------------------------------------------------------------------------------------------------
+
+
+def median_of_all_pairs(t):
+    gaps = np.sort(np.abs(t[:, None] - t)[np.triu_indices(len(t), 1)])
+    middle = (gaps[(len(gaps) - 1) // 2].astype(float) + gaps[len(gaps) // 2]) / 2
+    return middle if middle > 0 else gaps.mean(dtype=float)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [2, 3, 4, 9, 60, 301])
+def test_median_gap_is_that_of_all_pairs(dtype, count):
+    rng = np.random.default_rng(count)
+    normal, integers = rng.standard_normal(count), rng.integers(0, 4, count)
+    clusters = np.repeat([0.0, 10.0], [count // 2, count - count // 2])
+    scales = 10 ** rng.uniform(-30, 30, count)
+    t = np.array([normal, normal + 1e3, integers, clusters, scales, np.eye(count)[0]]).astype(dtype)
+    before = t.copy()
+    np.testing.assert_allclose(
+        native.median_gap(t), [median_of_all_pairs(row) for row in t], rtol=4e-7 if dtype == "float32" else 1e-15
+    )
+    np.testing.assert_array_equal(t, before)
+
+
+def test_median_gap_without_numbers():
+    assert np.isnan(native.median_gap(np.zeros((2, 1)))).all()
+    assert np.isnan(native.median_gap(np.zeros((2, 0)))).all()
+    t = np.array([[1.0, 2.0, np.nan], [1.0, 2.0, np.inf], [1.0, -np.inf, 3.0], [1.0, 2.0, 4.0]], np.float32)
+    np.testing.assert_array_equal(native.median_gap(t), [np.nan, np.nan, np.nan, 2.0])
+
+
+def test_many_tied_gaps():
+    """Of five billion gaps with five values none is listed."""
+    t = np.random.default_rng(0).integers(0, 5, (1, 100_000)).astype(np.float32)
+    assert native.median_gap(t) == [1.0]

@@ -39,7 +39,8 @@ from jaxtyping import Float
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
-from slicestein._stein.numpy_bandwidths import full_bandwidth, thin
+from slicestein._stein.bandwidths import thin
+from slicestein._stein.numpy_bandwidths import full_bandwidth
 from slicestein.kernels import RBF
 from slicestein.rows.arrays import as_rows
 from slicestein.slices import Slices
@@ -194,7 +195,7 @@ class Slopes(NamedTuple):
     u: Float[np.ndarray, "m n"]
     tilt: Float[np.ndarray, "m n"]  # a - u
     rho: Float[np.ndarray, "m n"]
-    factor: Float[np.ndarray, ""]
+    factor: float
 
     @classmethod
     def of(

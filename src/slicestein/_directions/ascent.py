@@ -16,8 +16,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from slicestein._stein import sliced
 from slicestein._stein.operator import diagonal_mean
-from slicestein.discrepancy import prepare, sksd
+from slicestein._stein.sliced import Statistic
 from slicestein.kernels import Kernel
 from slicestein.slices import Slices
 
@@ -34,16 +35,10 @@ class _State(NamedTuple):
     history: dict[str, Float[Array, " k"]]
 
 
-def _signal(slices: Slices, samples: Samples, kernel: Kernel) -> Float[Array, " m"]:
-    """U of every slice in units of its noise."""
-    return sksd(*samples, slices, kernel=kernel, per_slice=True) * _inverse_noise(slices, *samples, kernel)
-
-
-def _inverse_noise(
-    slices: Slices, x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel
-) -> Float[Array, " m"]:
-    problem = prepare(x, s, slices, kernel, None)
-    return 1 / diagonal_mean(kernel, problem.project(*problem.per_slice()))
+def _signal(slices: Slices, samples: Samples, kernel: Kernel, statistic: Statistic) -> Float[Array, " m"]:
+    """U or V of every slice in units of its noise."""
+    problem = sliced.problem(*samples, slices.r, slices.g, kernel)
+    return sliced.statistics(problem, kernel, statistic=statistic) / diagonal_mean(kernel, problem.projected)
 
 
 @functools.partial(jax.jit, static_argnames=("steps", "batch_size", "move_r", "gated"))
@@ -69,14 +64,12 @@ def ascend(
             x, s = x[rows], s[rows]
 
         def signal(z: Slices) -> Array:
-            return jnp.sum(
-                sksd(x, s, z, kernel=kernel, statistic="v", per_slice=True) * _inverse_noise(z, x, s, kernel)
-            )
+            return jnp.sum(_signal(z, (x, s), kernel, "v"))
 
         total, gradient = jax.value_and_grad(signal)(state.slices)
         r = _geodesic(state.slices.r, gradient.r, state.angle) if move_r else state.slices.r
         proposal = Slices(r, _geodesic(state.slices.g, gradient.g, state.angle))
-        value = _signal(proposal, judge, kernel)
+        value = _signal(proposal, judge, kernel, "u")
         better = value > state.value if gated else jnp.ones_like(value, bool)
         slices = jax.tree.map(lambda new, old: jnp.where(better[:, None], new, old), proposal, state.slices)
         value = jnp.where(better, value, state.value)
@@ -92,7 +85,7 @@ def ascend(
 
     empty = jnp.zeros(steps, start.r.dtype)
     angle = jnp.full(start.num, first_angle, start.r.dtype)
-    first = _State(jnp.asarray(0), start, angle, _signal(start, judge, kernel), {"fit": empty, "held_out": empty})
+    first = _State(jnp.asarray(0), start, angle, _signal(start, judge, kernel, "u"), {"fit": empty, "held_out": empty})
     last = lax.while_loop(unfinished, step, first)
     return last.slices, last.step, last.history
 

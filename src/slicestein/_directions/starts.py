@@ -20,11 +20,13 @@ from slicestein._directions.active import find_active
 from slicestein._directions.whitening import roots
 from slicestein._stein import features
 from slicestein.kernels import Kernel
+from slicestein.slices import unit_rows
 
 Init = Literal["best", "active", "random", "basis", "moments"]
 INITS = ("best", "active", "random", "basis", "moments")
 
 CLOSED_FORM_SLICES = 4  # of each family among the starts of maxSKSD-rg
+NO_SPREAD = 1e-3  # along a slice, next to what is usual
 
 
 class Samples(NamedTuple):
@@ -39,11 +41,6 @@ class Pairs(NamedTuple):
 
     r: Float[np.ndarray, "m d"]
     g: Float[np.ndarray, "m d"]
-
-
-def unit_rows(rows: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
-    """Rows divided by their length."""
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def starts_g(init: Init, fit: Samples, judge: Samples, rng: np.random.Generator, kernel: Kernel) -> Pairs:
@@ -85,7 +82,7 @@ def starts_rg(
     unsure = num_slices is None and init in ("best", "moments") and len(judge.x) < 10 * dim
     kept = strongest(strength, num_slices, always=few if unsure else 0)
     everything = fit if judge is fit else Samples(*(np.concatenate(pair) for pair in zip(fit, judge, strict=True)))
-    return Pairs(*(rows[kept] for rows in _pool(init, everything, few)))
+    return _reach_samples(Pairs(*(rows[kept] for rows in _pool(init, everything, few))), everything)
 
 
 def _pool(init: Init, samples: Samples, num: int) -> Pairs:
@@ -97,6 +94,13 @@ def _pool(init: Init, samples: Samples, num: int) -> Pairs:
     if init in ("best", "basis"):
         families.append(Pairs(*(np.eye(samples.x.shape[1], dtype=samples.x.dtype) for _ in "rg")))
     return Pairs(*(np.concatenate(rows) for rows in zip(*families, strict=True)))
+
+
+def _reach_samples(pairs: Pairs, samples: Samples) -> Pairs:
+    """Slices along which the samples differ: with fewer samples than dimensions there are others."""
+    spread = (samples.x @ pairs.g.T).std(0)
+    kept = spread > NO_SPREAD * np.median(spread)
+    return Pairs(*(rows[kept] for rows in pairs))
 
 
 def strongest(strength: Float[np.ndarray, " m"], num: int | None, always: int) -> Int[np.ndarray, " k"]:

@@ -12,10 +12,14 @@ the wrong distribution is therefore not made to look right, as it would be by it
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+
+from slicestein import _checks
+from slicestein._checks import ScoreLike
+from slicestein.rows.arrays import as_rows
 
 # Share of the identity mixed into both matrices: keeps them invertible when N < D.
 SHRINKAGE = 1e-3
@@ -26,7 +30,7 @@ CLOSE = 1e-4  # a pass that changed nothing by more than this was the last one
 
 
 class Whitening(NamedTuple):
-    """Linear map to coordinates of about unit scale and its inverse."""
+    """Linear map to coordinates of about unit scale, y = forward x, and its inverse."""
 
     forward: Float[np.ndarray, "d d"]
     inverse: Float[np.ndarray, "d d"]
@@ -50,12 +54,39 @@ class Whitening(NamedTuple):
 
 def scales(x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " d"]:
     r"""Scale of every coordinate, $\sqrt{\operatorname{sd}(x_d) / \operatorname{sd}(s_d)}$: C were it diagonal."""
-    tiny = np.finfo(x.dtype).tiny
-    spread, slope = (np.maximum(np.sqrt(np.mean(z**2, axis=0)), tiny) for z in (x - x.mean(0), s - s.mean(0)))
-    return np.sqrt(spread) / np.sqrt(slope)
+    return np.sqrt(_spread(x)) / np.sqrt(_spread(s))
 
 
-def whiten(x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"]) -> Whitening:
+def _spread(z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " d"]:
+    """Standard deviation of every column, of numbers whose squares may overflow; one for a constant column."""
+    deviations = z - z.mean(0)
+    largest = np.abs(deviations).max(0)
+    largest = np.where(largest > 0, largest, 1)
+    spread = largest * np.sqrt(np.mean((deviations / largest) ** 2, axis=0))
+    return np.where(spread > 0, spread, 1)
+
+
+def whiten(x: Any, score: ScoreLike) -> Whitening:
+    """Coordinates in which a model is round, from samples (N, D) and their scores, or a function that gives them.
+
+    Slices that are fitted there see every parameter alike, whatever its unit and its correlations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slicestein import whiten
+    >>> x = np.random.default_rng(0).standard_normal((500, 2)) * [1.0, 100.0]
+    >>> coordinates = whiten(x, lambda x: -x / [1.0, 10_000.0])
+    >>> y, score = coordinates(x, -x / [1.0, 10_000.0])
+    >>> bool(abs(y.std(0) - 1).max() < 0.1)
+    True
+    """
+    rows, s = as_rows(x, score)
+    _checks.columns_vary(rows)
+    return find_whitening(rows.astype(float), s.astype(float))
+
+
+def find_whitening(x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"]) -> Whitening:
     """Whitening by the geometric mean, keeping each new coordinate as close as can be to the old one.
 
     First every coordinate is scaled, then correlations are removed by a symmetric root, so that for

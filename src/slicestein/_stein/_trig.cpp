@@ -1,4 +1,5 @@
-// The extension module: kernels of the headers beside this file as XLA call targets, and as functions of Python buffers.
+// The extension module: the kernels of the headers beside this file, as XLA call targets and as functions of Python
+// buffers.
 
 #include <cstring>
 #include <functional>

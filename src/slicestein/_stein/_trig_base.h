@@ -44,6 +44,17 @@ void fill_nan(T* x, int64_t count) {
   std::fill_n(x, count, std::numeric_limits<T>::quiet_NaN());
 }
 
+// The range of the values that are not NaN, unless the first one is.
+template <typename T>
+SIMD void find_range(const T* __restrict u, int64_t count, T& low, T& high) {
+  T lo = u[0], hi = u[0];
+  for (int64_t i = 1; i < count; ++i) {
+    lo = u[i] < lo ? u[i] : lo;
+    hi = u[i] > hi ? u[i] : hi;
+  }
+  low = lo, high = hi;
+}
+
 // sin and cos of |theta| <= pi, by Taylor polynomials of the half angle.
 template <typename T>
 inline void sincos_half(T theta, T& sine, T& cosine) {

@@ -1,8 +1,8 @@
 // Sums of Fourier features over blocks of consecutive rows, on a line of bounded length: see native.
 //
 // Threads take groups of blocks and of slices. A long block is summed frequency by frequency, as a slice is in
-// _trig_rows. Rows of short blocks share a tile: their features are computed side by side, then every block collects its
-// own, so that what a task writes lies together in memory.
+// _trig_rows. Rows of short blocks share a tile: their features are computed side by side, then every block collects
+// its own.
 
 #pragma once
 
@@ -16,7 +16,7 @@ namespace slicestein {
 
 constexpr int64_t kTile = 64;         // rows of short blocks that share a tile
 constexpr int64_t kLongBlock = 24;    // rows from which a block is summed by itself
-constexpr int64_t kSliceGroup = 16;   // slices of a task
+constexpr int64_t kSliceGroup = 32;   // slices of a task
 
 template <typename T>
 struct BlockSums {
@@ -40,8 +40,8 @@ struct BlockSums {
 template <typename T, bool kSharedC>
 SIMD void bend_rows(const T* __restrict t, const T* __restrict a, const T* __restrict c, int n, T centre, T bulk,
                     T tail, T* __restrict u, T* __restrict jacobian) {
-  // Beyond it T is at its limit, and the third power of the slope is still a number.
-  constexpr T kFarthest = sizeof(T) == 8 ? T(1e100) : T(1e12);
+  // Beyond it T is at its limit and T' zero in this type; the square of z is still a number.
+  constexpr T kFarthest = sizeof(T) == 8 ? T(1e150) : T(1e18);
   for (int i = 0; i < n; ++i) {
     const T y = t[i] - centre, size = std::fabs(y), ci = c[kSharedC ? 0 : i];
     const T beyond = (size > bulk ? size - bulk : T(0)) / tail;
@@ -97,24 +97,33 @@ SIMD void tile_features(const T* __restrict u, const T* __restrict a, const T* _
   }
 }
 
+// Sums of rows [begin, end) of the tile, from its columns.
 template <typename T>
-void sum_short_blocks(const BlockSums<T>& job, int64_t first, int64_t last, int64_t m, std::vector<T>& features) {
+void collect(const T* __restrict features, int64_t begin, int64_t end, int64_t two_j, T* __restrict sums) {
+  if (begin == end) std::fill_n(sums, two_j, T(0));
+  else
+    for (int64_t k = 0; k < two_j; ++k) sums[k] = features[k * kTile + begin];
+  for (int64_t i = begin + 1; i < end; ++i)
+    for (int64_t k = 0; k < two_j; ++k) sums[k] += features[k * kTile + i];
+}
+
+// Short blocks [first, last) of slices [begin, end). Their sums are staged: rows of the result are far apart, and
+// memory is fast where much is written at once.
+template <typename T>
+void sum_short_blocks(const BlockSums<T>& job, int64_t first, int64_t last, int64_t begin, int64_t end) {
   T u[kTile], jacobian[kTile];
-  const int64_t begin = job.start(first), two_j = 2 * job.length;
-  const int n = static_cast<int>(job.ends[last - 1] - begin);
-  features.resize(two_j * kTile);
-  bend(job, m, begin, n, u, jacobian);
-  tile_features(u, job.a + m * job.rows + begin, jacobian, n, job.spacing, job.roots, job.length, features.data());
-  for (int64_t block = first; block < last; ++block) {
-    T* sums = job.sums(block, m);
-    const T* rows = features.data() + (job.start(block) - begin);
-    const int64_t size = job.ends[block] - job.start(block);
-    for (int64_t k = 0; k < two_j; ++k) {
-      T sum = 0;
-      for (int64_t i = 0; i < size; ++i) sum += rows[k * kTile + i];
-      sums[k] = sum;
-    }
+  const int64_t row = job.start(first), two_j = 2 * job.length, width = (end - begin) * two_j;
+  const int n = static_cast<int>(job.ends[last - 1] - row);
+  std::vector<T> features(two_j * kTile), staged((last - first) * width);
+  for (int64_t m = begin; m < end; ++m) {
+    bend(job, m, row, n, u, jacobian);
+    tile_features(u, job.a + m * job.rows + row, jacobian, n, job.spacing, job.roots, job.length, features.data());
+    for (int64_t block = first; block < last; ++block)
+      collect(features.data(), job.start(block) - row, job.ends[block] - row, two_j,
+              staged.data() + (block - first) * width + (m - begin) * two_j);
   }
+  for (int64_t block = first; block < last; ++block)
+    std::copy_n(staged.data() + (block - first) * width, width, job.sums(block, begin));
 }
 
 // Ends of groups of blocks: a long block, or short ones that fit into a tile.
@@ -141,11 +150,10 @@ void block_sums(const BlockSums<T>& job, int64_t num_helpers, Spawn spawn) {
   parallel_for(num_helpers, spawn, tasks, [&job, &groups, slice_groups](int64_t task) {
     const int64_t group = task / slice_groups, first_slice = task % slice_groups * kSliceGroup;
     const int64_t first = group ? groups[group - 1] : 0, last = groups[group];
-    std::vector<T> features;
-    for (int64_t m = first_slice; m < std::min(first_slice + kSliceGroup, job.slices); ++m) {
-      if (job.ends[last - 1] - job.start(first) >= kLongBlock && last == first + 1) sum_long_block(job, first, m);
-      else sum_short_blocks(job, first, last, m, features);
-    }
+    const int64_t last_slice = std::min(first_slice + kSliceGroup, job.slices);
+    if (job.ends[first] - job.start(first) < kLongBlock) sum_short_blocks(job, first, last, first_slice, last_slice);
+    else
+      for (int64_t m = first_slice; m < last_slice; ++m) sum_long_block(job, first, m);
   });
 }
 

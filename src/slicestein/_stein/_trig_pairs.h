@@ -96,17 +96,18 @@ double median_gap(T* t, int64_t n) {
   }
   if (pairs % 2) return lower;
   if (at_high == rank) upper = gaps.next_above(high);
-  return 0.5 * (lower + upper);
+  return lower + 0.5 * (upper - lower);  // the sum may be infinite
 }
 
-// exp(-q / 2) for q >= 0: 2^n 2^f with |f| <= 1/2, the second factor by its Taylor polynomial.
+// The smallest power of two that is not denormal: below it the kernel is taken for zero.
 template <typename T>
-inline T gaussian(T q) {
+constexpr T kLowestPower = sizeof(T) == 8 ? -1022 : -126;
+
+// 2^x for kLowestPower <= x <= 0: 2^n 2^f with |f| <= 1/2, the second factor by its Taylor polynomial.
+template <typename T>
+inline T exp2_negative(T x) {
   constexpr bool kDouble = sizeof(T) == 8;
-  constexpr T kLowest = kDouble ? -1022 : -126;  // below it the result is as good as zero
-  const T power = q * T(-0.72134752044448170);   // -log2(e) / 2
-  const T bounded = power < kLowest ? kLowest : power;
-  const T whole = std::floor(bounded + T(0.5)), f = (bounded - whole) * T(0.69314718055994531);
+  const T whole = std::floor(x + T(0.5)), f = (x - whole) * T(0.69314718055994531);
   T e;
   if constexpr (kDouble) {
     e = T(2.0876756987868100e-09);  // 1/12!
@@ -126,7 +127,7 @@ inline T gaussian(T q) {
   e = e * f + T(1);
   e = e * f + T(1);
   const Bits<T> exponent = (static_cast<Bits<T>>(whole) + (kDouble ? 1023 : 127)) << (kDouble ? 52 : 23);
-  return power < kLowest ? T(0) : e * bit_cast<T>(exponent);
+  return e * bit_cast<T>(exponent);
 }
 
 // The witness of one row at its own samples by all pairs, for the Gaussian kernel: for few samples less work than
@@ -134,14 +135,16 @@ inline T gaussian(T q) {
 template <typename T, bool kSharedC>
 SIMD double sum_forces(const T* __restrict u, const T* __restrict a, const T* __restrict c, int64_t count,
                        T* __restrict pull, T* __restrict push) {
-  constexpr T kFar = 64;  // the kernel is 0 there, and the square of the distance still a number
   double value = 0;
   for (int64_t i = 0; i < count; ++i) {
     T attraction = 0, repulsion = 0, curvature = 0;
     for (int64_t j = 0; j < count; ++j) {
-      const T gap = u[j] - u[i], d = gap > kFar ? kFar : gap < -kFar ? -kFar : gap, q = d * d, k = gaussian(q);
-      const T weight = kSharedC ? k : c[j] * k;
-      attraction += a[j] * k, repulsion -= d * weight, curvature += (q - T(1)) * weight;
+      const T d = u[j] - u[i], power = d * d * T(-0.72134752044448170);  // -log2(e) / 2
+      const T bounded = power < kLowestPower<T> ? kLowestPower<T> : power;
+      const T k = power < kLowestPower<T> ? T(0) : exp2_negative(bounded), weight = kSharedC ? k : c[j] * k;
+      // The square of the distance from its bounded power: itself it may be infinite.
+      const T less_one = bounded * T(-1.3862943611198906) - T(1);
+      attraction += a[j] * k, repulsion -= d * weight, curvature += less_one * weight;
     }
     const double shared = kSharedC ? double(c[0]) : 1.0, own = c[kSharedC ? 0 : i];
     pull[i] = attraction / T(count);
@@ -151,15 +154,17 @@ SIMD double sum_forces(const T* __restrict u, const T* __restrict a, const T* __
   return value / count;
 }
 
-// As above; a value of the row that is not finite makes all of it NaN.
+// As above; a value of the row that is not finite, or a range that overflows, makes all of it NaN.
 template <typename T>
 double pair_forces(const T* u, const T* a, const T* c, int64_t count, int64_t c_count, T* pull, T* push) {
-  if (!(all_finite(u, count) && all_finite(a, count) && all_finite(c, c_count))) {
+  if (count == 0) return NAN;
+  T low, high;
+  find_range(u, count, low, high);
+  if (!(is_finite(high - low) && all_finite(u, count) && all_finite(a, count) && all_finite(c, c_count))) {
     fill_nan(pull, count);
     fill_nan(push, count);
     return NAN;
   }
-  if (count == 0) return NAN;
   return c_count == count ? sum_forces<T, false>(u, a, c, count, pull, push)
                           : sum_forces<T, true>(u, a, c, count, pull, push);
 }

@@ -108,17 +108,6 @@ SIMD void add_gradient(const T* __restrict u, const T* __restrict a, const T* __
   }
 }
 
-// The range of the values that are not NaN, unless the first one is.
-template <typename T>
-SIMD void find_range(const T* __restrict u, int64_t count, T& low, T& high) {
-  T lo = u[0], hi = u[0];
-  for (int64_t i = 1; i < count; ++i) {
-    lo = u[i] < lo ? u[i] : lo;
-    hi = u[i] > hi ? u[i] : hi;
-  }
-  low = lo, high = hi;
-}
-
 template <typename T>
 struct Row {
   const T* u;
@@ -135,7 +124,7 @@ struct Row {
     return all_finite(u, count) && all_finite(a, count) && all_finite(c, c_count());
   }
   double fill_nan() const {
-    if (du) {
+    if (dc) {  // not du, which may be null for no samples, too
       slicestein::fill_nan(du, count);
       slicestein::fill_nan(da, count);
       slicestein::fill_nan(dc, c_count());
@@ -190,7 +179,7 @@ struct Cells {
   Cells(const Row<T>& row, double width)
       : order(row.count), u(row.count), a(row.count), c(row.c, row.c + row.c_count()) {
     for (int64_t i = 0; i < row.count; ++i) order[i] = {row.u[i], i};
-    std::sort(order.begin(), order.end());
+    std::sort(order.begin(), order.end(), [](const auto& one, const auto& other) { return one.first < other.first; });
     for (int64_t i = 0; i < row.count; ++i) a[i] = row.a[order[i].second];
     if (!row.shared_c)
       for (int64_t i = 0; i < row.count; ++i) c[i] = row.c[order[i].second];
@@ -295,8 +284,8 @@ double many_cells(const Row<T>& original, const Rules& rules, int64_t k) {
   return value * scale;
 }
 
-// V of a row; its gradient is written where du, da, dc are given. A value that is not finite, or a range that overflows,
-// makes the row NaN and touches no other.
+// V of a row; its gradient is written where du, da, dc are given. A value that is not finite, or a range that
+// overflows, makes the row NaN and touches no other.
 template <typename T>
 double row_value(const Row<T>& row, const Rules& rules) {
   if (row.count == 0) return row.fill_nan();

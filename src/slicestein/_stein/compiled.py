@@ -25,7 +25,7 @@ if EXTENSION is not None:
             )
 
 
-def by_platform(compiled: Callable[..., Any], portable: Callable[..., Any], *args: Array) -> Any:
+def by_platform(compiled: Callable[..., Any], portable: Callable[..., Any], *args: Any) -> Any:
     """Call the compiled function on CPUs that have it, else the portable one."""
     if not AVAILABLE:
         return portable(*args)

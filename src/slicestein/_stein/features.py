@@ -37,17 +37,24 @@ class Lines(NamedTuple):
     """M slices as they are measured: rows of r and g, in units of the bandwidth, and where each line is bent."""
 
     r: Float[np.ndarray, "m d"]  # times the root of the slice's weight
-    g: Float[np.ndarray, "m d"]
+    g: Float[np.ndarray, "m d"]  # over the bandwidth
     c: Float[np.ndarray, " m"]
     centre: Float[np.ndarray, " m"]
     bulk: Float[np.ndarray, " m"]
+    bandwidth: Float[np.ndarray, " m"]
+    root: Float[np.ndarray, " m"]
 
     def weighted(self, weights: Float[np.ndarray, " m"]) -> Lines:
         """Lines whose kernels are multiplied by weights."""
-        root = np.sqrt(weights)
-        return self._replace(r=self.r * root[:, None], c=self.c * root)
+        root = np.sqrt(weights).astype(self.r.dtype)
+        return self._replace(r=self.r * root[:, None], c=self.c * root, root=self.root * root)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+    def turned(self, r: Float[np.ndarray, "m d"], g: Float[np.ndarray, "m d"]) -> Lines:
+        """Other slices, seen with the bandwidths and weights of these."""
+        r, g = r * self.root[:, None], g / self.bandwidth[:, None]
+        return self._replace(r=r, g=g, c=np.sum(r * g, axis=1))
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
         """Some of the slices; a tuple's own meaning of an index, one field, is of no use here."""
         return Lines(*(getattr(self, name)[index] for name in self._fields))
 
@@ -75,7 +82,7 @@ def lay_lines(
     """Slices ready to be measured; bandwidths and bulk are those of the rows x."""
     bandwidth, centre, bulk = lay_out(g @ x.T, kernel)
     scaled = g / bandwidth[:, None]
-    return Lines(r, scaled, np.sum(r * scaled, axis=1), centre, bulk)
+    return Lines(r, scaled, np.sum(r * scaled, axis=1), centre, bulk, bandwidth, np.ones_like(bandwidth))
 
 
 def noise(lines: Lines, s: Float[np.ndarray, "n d"], kernel: Kernel) -> Float[np.ndarray, " m"]:

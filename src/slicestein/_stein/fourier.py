@@ -27,11 +27,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from slicestein._stein import compiled as _compiled
 from slicestein._stein import exact
 from slicestein._stein.operator import Projected
 from slicestein._stein.tiles import gram_over_rows
-from slicestein.kernels import Kernel, Spectrum
+from slicestein.kernels import Kernel
 
 # Where the kernel and its spectrum are cut off. What is left out of the spectrum is small next to V; what is left
 # out of the kernel is small next to 1, and V may be as small as 1 / N. See benchmarks/results for what this gives.
@@ -55,10 +54,21 @@ class Rules(NamedTuple):
         """Range of the data up to which no copy of the kernel wraps around."""
         return 2 * np.pi / self.spacing - self.reach
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """As the compiled kernel takes them."""
+        return {**self._asdict(), "weights": self.weights.ravel()}
+
+
+def quadrature(kernel: Kernel, dtype: str, periods: tuple[float, ...] = PERIODS) -> Rules:
+    """Trapezoid rules for the spectrum of a kernel, good to the precision of the data."""
+    return _quadrature(kernel.unit, dtype, periods)
+
 
 @functools.lru_cache
-def quadrature(spectrum: Spectrum, dtype: str, periods: tuple[float, ...]) -> Rules:
-    """Trapezoid rules for a spectrum, good to the precision of the data."""
+def _quadrature(unit: Kernel, dtype: str, periods: tuple[float, ...]) -> Rules:
+    spectrum = unit.spectrum
+    assert spectrum is not None
     reach, cutoff = spectrum.reach(KERNEL_TOLERANCE[dtype]), spectrum.cutoff(SPECTRUM_TOLERANCE[dtype])
     spacing = 2 * np.pi / (np.array(periods) * reach)
     length = np.ceil(cutoff / spacing).astype(np.int64) + 1
@@ -68,54 +78,33 @@ def quadrature(spectrum: Spectrum, dtype: str, periods: tuple[float, ...]) -> Ru
     return Rules(spacing, length, np.where(j < length[:, None], weights, 0.0), reach)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
-def v_statistic(
-    u: Float[Array, "m n"], a: Float[Array, "m n"], c: Float[Array, "m _"], kernel: Kernel
-) -> Float[Array, " m"]:
-    """V-statistic of every slice; the arguments are those of `Projected`."""
-    compiled = functools.partial(_compiled.value, **_attributes(u, kernel))
-    return _compiled.by_platform(compiled, lambda u, a, c: _portable(u, a, c, kernel)[0], u, a, c)
+def value_and_gradient(data: Projected, kernel: Kernel) -> tuple[Float[Array, " m"], Projected]:
+    """V-statistics and their derivatives in u, a, c; all pairs for data beyond the longest rule (some 300 bandwidths).
 
-
-def _forward(u: Array, a: Array, c: Array, kernel: Kernel) -> tuple[Array, tuple[Array, Array, Array]]:
-    value, du, da, dc = value_and_gradient(u, a, c, kernel)
-    return value, (du, da, dc)
-
-
-def _backward(kernel: Kernel, gradient: tuple[Array, Array, Array], cotangent: Array) -> Any:
-    return tuple(cotangent[:, None] * part for part in gradient)
-
-
-v_statistic.defvjp(_forward, _backward)
-
-
-def value_and_gradient(
-    u: Float[Array, "m n"], a: Float[Array, "m n"], c: Float[Array, "m _"], kernel: Kernel
-) -> tuple[Float[Array, " m"], Float[Array, "m n"], Float[Array, "m n"], Float[Array, "m _"]]:
-    """V-statistics and their derivatives in u, a, c. The derivative in a is 2/N times the witness."""
-    compiled = functools.partial(_compiled.value_and_gradient, **_attributes(u, kernel))
-    portable = functools.partial(_portable, kernel=kernel)
-    return _compiled.by_platform(compiled, portable, u, a, c)
+    The derivative in a is 2/N times the witness.
+    """
+    rules = quadrature(kernel, data.u.dtype.name, PERIODS + LONG_PERIODS)
+    fits = (data.u.max(1) - data.u.min(1)).max() <= rules.widest_range[-1]
+    by_pairs = functools.partial(exact.value_and_gradient, kernel=kernel)
+    return lax.cond(fits, functools.partial(_one_rule, rules), by_pairs, data)
 
 
 def shortest_rule(widest: Float[Array, ""], kernel: Kernel) -> int | None:
     """Index of the shortest rule for data of this range, a concrete number; None if there is none."""
     if kernel.spectrum is None:
         return None
-    wide_enough = quadrature(kernel.spectrum, widest.dtype.name, PERIODS).widest_range >= float(widest)
+    wide_enough = quadrature(kernel, widest.dtype.name).widest_range >= float(widest)
     return int(np.argmax(wide_enough)) if wide_enough.any() else None
 
 
 def num_frequencies(dtype: str, kernel: Kernel, rule: int) -> int:
     """Number of frequencies J of a rule."""
-    assert kernel.spectrum is not None
-    return int(quadrature(kernel.spectrum, dtype, PERIODS).length[rule])
+    return int(quadrature(kernel, dtype).length[rule])
 
 
 def features(u: Array, a: Array, c: Array, kernel: Kernel, rule: int) -> Float[Array, "... two_j"]:
     r"""Real and imaginary parts of $\sqrt{A_j} \psi_j$, a new last axis. The rule must be wide enough for u."""
-    assert kernel.spectrum is not None
-    rules = quadrature(kernel.spectrum, u.dtype.name, PERIODS)
+    rules = quadrature(kernel, u.dtype.name)
     w = jnp.asarray(rules.spacing[rule] * np.arange(rules.length[rule]), u.dtype)
     root = jnp.asarray(np.sqrt(rules.weights[rule, : len(w)]), u.dtype)
     u, a, c = (z[..., None] for z in (u, a, c))
@@ -135,31 +124,8 @@ def centred(u: Float[Array, "m n"]) -> Float[Array, "m n"]:
     return u - (u.max(1, keepdims=True) + u.min(1, keepdims=True)) / 2
 
 
-def _attributes(u: Array, kernel: Kernel) -> dict[str, Any]:
-    assert kernel.spectrum is not None
-    rules = quadrature(kernel.spectrum, u.dtype.name, PERIODS)
-    return {
-        "spacing": rules.spacing,
-        "length": rules.length,
-        "weights": rules.weights.ravel(),
-        "reach": rules.reach,
-    }
-
-
-def _portable(u: Array, a: Array, c: Array, kernel: Kernel) -> tuple[Array, Array, Array, Array]:
-    """The compiled kernel in plain JAX; all pairs for data beyond the longest rule (some 300 bandwidths)."""
-    assert kernel.spectrum is not None
-    rules = quadrature(kernel.spectrum, u.dtype.name, PERIODS + LONG_PERIODS)
-    fits = (u.max(1) - u.min(1)).max() <= rules.widest_range[-1]
-    return lax.cond(fits, functools.partial(_one_rule, rules), functools.partial(_all_pairs, kernel), u, a, c)
-
-
-def _all_pairs(kernel: Kernel, u: Array, a: Array, c: Array) -> tuple[Array, Array, Array, Array]:
-    value, pullback = jax.vjp(lambda *data: exact.v_statistic(Projected(*data), kernel), u, a, c)
-    return value, *pullback(jnp.ones_like(value))
-
-
-def _one_rule(rules: Rules, u: Array, a: Array, c: Array) -> tuple[Array, Array, Array, Array]:
+def _one_rule(rules: Rules, data: Projected) -> tuple[Float[Array, " m"], Projected]:
+    u, a, c = data
     low, high = u.min(1, keepdims=True), u.max(1, keepdims=True)
     choice = jnp.searchsorted(jnp.asarray(rules.widest_range, u.dtype), (high - low)[:, 0])
     choice = jnp.minimum(choice, len(rules.spacing) - 1)
@@ -176,19 +142,19 @@ def _one_rule(rules: Rules, u: Array, a: Array, c: Array) -> tuple[Array, Array,
 
     def add_sums(j: Array, carry: Any) -> Any:
         (cos, sin), real, imag = carry
-        w = j * spacing
+        w = j.astype(u.dtype) * spacing
         real = real.at[j].set(jnp.sum(a * cos - w * c * sin, axis=1, keepdims=True))
         imag = imag.at[j].set(jnp.sum(a * sin + w * c * cos, axis=1, keepdims=True))
         return rotate(cos, sin), real, imag
 
     empty = jnp.zeros_like(weights)
     _, real, imag = lax.fori_loop(0, length, add_sums, (start, empty, empty))
-    count = u.shape[1]
+    count = data.num_samples
     value = jnp.sum(weights * (real**2 + imag**2), axis=(0, 2)) / float(count) ** 2
 
     def add_terms(j: Array, carry: Any) -> Any:
         (cos, sin), p0, p1, p2 = carry
-        w = j * spacing
+        w = j.astype(u.dtype) * spacing
         even = weights[j] * (real[j] * cos + imag[j] * sin)
         odd = weights[j] * (real[j] * sin - imag[j] * cos)
         return rotate(cos, sin), p0 + even, p1 - w * odd, p2 - w**2 * even
@@ -197,4 +163,4 @@ def _one_rule(rules: Rules, u: Array, a: Array, c: Array) -> tuple[Array, Array,
     _, p0, p1, p2 = lax.fori_loop(0, length, add_terms, (start, zero, zero, zero))
     scale = 2 / float(count) ** 2
     dc = p1 if c.shape == u.shape else p1.sum(1, keepdims=True)
-    return value, scale * (a * p1 + c * p2), scale * p0, scale * dc
+    return value, Projected(scale * (a * p1 + c * p2), scale * p0, scale * dc)

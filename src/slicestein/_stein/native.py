@@ -38,8 +38,8 @@ def _load_extension() -> ModuleType | None:
 EXTENSION = _load_extension()
 NUM_THREADS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-# Beyond it T is at its limit in any precision, and the third power of the slope is still a number.
-_FARTHEST = {"float32": 1e12, "float64": 1e100}
+# Beyond it T is at its limit and T' zero in the precision at hand; the square of z is still a number.
+_FARTHEST = {"float32": 1e18, "float64": 1e150}
 
 
 def block_sums(
@@ -155,8 +155,8 @@ def _portable_median_gap(t: Float[np.ndarray, " n"]) -> float:
         if pairs == 0 or not np.isfinite(t[-1] - t[0]):
             return np.nan
     wide = t.astype(np.float64)
-    middle = [_select_gap(wide, rank) for rank in {(pairs + 1) // 2, pairs // 2 + 1}]
-    return float(np.mean(np.array(middle, t.dtype), dtype=np.float64))
+    lower, upper = (float(t.dtype.type(_select_gap(wide, rank))) for rank in ((pairs + 1) // 2, pairs // 2 + 1))
+    return lower + (upper - lower) / 2
 
 
 def _select_gap(t: Float[np.ndarray, " n"], rank: int) -> float:

@@ -5,17 +5,10 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
+from slicestein._stein.bandwidths import thin
+from slicestein._stein.full_space import squared_distances
 from slicestein._stein.native import median_gap
 from slicestein.kernels import Kernel
-
-MEDIAN_ROWS = 250
-
-
-def thin(x: Float[np.ndarray, "n *d"], most: int = MEDIAN_ROWS) -> Float[np.ndarray, "k *d"]:
-    """At most so many rows, evenly spread, so that a drift along a chain is seen too."""
-    if len(x) <= most:
-        return x
-    return x[np.linspace(0, len(x) - 1, most).round().astype(int)]
 
 
 def slice_bandwidths(kernel: Kernel, t: Float[np.ndarray, "m n"]) -> Float[np.ndarray, " m"]:
@@ -35,8 +28,6 @@ def median_distance(x: Float[np.ndarray, "n d"]) -> float:
     """Median Euclidean distance between (thinned) samples; their mean where that is 0."""
     x = thin(x)
     x = x - x.mean(0)
-    square = np.sum(x**2, axis=1)
-    q = np.maximum(square[:, None] + square - 2 * x @ x.T, 0)
-    distances = np.sqrt(q[np.triu_indices(len(x), 1)])
+    distances = np.sqrt(squared_distances(x, x)[np.triu_indices(len(x), 1)])
     median = np.median(distances)
     return float(median if median > 0 else distances.mean())

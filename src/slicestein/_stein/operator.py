@@ -28,28 +28,63 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from slicestein.kernels import Kernel
-from slicestein.slices import Slices
 
 
 class Projected(NamedTuple):
-    """What a slice sees of the data. Fields may carry a leading axis of slices."""
+    """What slices see of the data."""
 
-    u: Float[Array, "m n"]
-    a: Float[Array, "m n"]
-    c: Float[Array, "m n"] | Float[Array, "m 1"]
+    u: Float[Array, "*m n"]
+    a: Float[Array, "*m n"]
+    c: Float[Array, "*m n"] | Float[Array, "*m 1"]
+
+    @property
+    def num_samples(self) -> int:
+        return self.u.shape[-1]
+
+    def in_units_of(self, bandwidths: Float[Array, "*m"]) -> Projected:
+        """The same projections, made with bandwidth one, at other bandwidths."""
+        return Projected(self.u / bandwidths[..., None], self.a, self.c / bandwidths[..., None])
+
+
+def project(
+    inputs: Float[Array, "n e"],
+    s: Float[Array, "n d"],
+    r: Float[Array, "m d"] | None,
+    g: Float[Array, "m e"],
+    bandwidths: Float[Array, " m"],
+    jacobian: Float[Array, "m n"] | None = None,
+) -> Projected:
+    """What slices see of inputs and scores.
+
+    Parameters
+    ----------
+    inputs
+        The samples, or their features.
+    r
+        None stands for the coordinate axes, without the products that they would cost.
+    jacobian
+        With a feature map: see `jacobian_term`.
+    """
+    scaled = g / bandwidths[:, None]
+    a = s.T if r is None else r @ s.T
+    if jacobian is not None:
+        return Projected(scaled @ inputs.T, a, jacobian / bandwidths[:, None])
+    aligned = jnp.diag(scaled) if r is None else jnp.sum(r * scaled, axis=1)
+    return Projected(scaled @ inputs.T, a, aligned[:, None])
 
 
 def jacobian_term(
     x: Float[Array, "n d"],
-    slices: Slices,
+    r: Float[Array, "m d"],
+    g: Float[Array, "m e"],
     feature_map: Callable[[Float[Array, " d"]], Float[Array, " e"]],
 ) -> Float[Array, "m n"]:
     """$r^T (d phi / d x) g$ for every slice and sample: one forward derivative along r each."""
 
-    def along(direction: Array, g: Array) -> Array:
-        return jax.vmap(lambda row: jax.jvp(feature_map, (row,), (direction,))[1] @ g)(x)
+    def along(r: Array, g: Array) -> Array:
+        return jax.vmap(lambda row: jax.jvp(feature_map, (row,), (r,))[1] @ g)(x)
 
-    return lax.map(lambda rg: along(*rg), (slices.r.astype(x.dtype), slices.g.astype(x.dtype)))
+    return lax.map(lambda rg: along(*rg), (r, g))
 
 
 def pair_kernel(kernel: Kernel, one: Projected, other: Projected) -> Array:
@@ -60,10 +95,15 @@ def pair_kernel(kernel: Kernel, one: Projected, other: Projected) -> Array:
     return one.a * other.a * k + (one.c * other.a - other.c * one.a) * slope - one.c * other.c * k2
 
 
-def diagonal_mean(kernel: Kernel, data: Projected) -> Float[Array, " m"]:
+def diagonal_mean(kernel: Kernel, data: Projected) -> Float[Array, "*m"]:
     """Mean of h(x, x) per slice: what separates the V- from the U-statistic."""
     k, _, k2 = kernel.derivatives(jnp.zeros((), data.u.dtype))
     return k * jnp.mean(data.a**2, axis=-1) - k2 * jnp.mean(data.c**2, axis=-1)
+
+
+def unbiased(v: Array, diagonal_mean: Array, count: int) -> Array:
+    """The U-statistic from V and the mean of h(x, x)."""
+    return (count * v - diagonal_mean) / (count - 1)
 
 
 def test_function(kernel: Kernel, data: Projected, at: Array) -> Array:

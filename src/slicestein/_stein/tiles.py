@@ -77,12 +77,17 @@ def weighted_sum_of_features(features: Callable[..., Array], samples: Any, weigh
     return lax.scan(add, jnp.zeros(num_features, weights.dtype), jax.tree.map(in_blocks, (samples, weights)))[0]
 
 
+def in_one_block(count: int, bytes_per_row: int) -> bool:
+    """Whether `map_in_blocks` takes all rows at once."""
+    return count == 1 or count * bytes_per_row <= BLOCK_BYTES
+
+
 def map_in_blocks(fn: Callable[..., Array], rows: Any, bytes_per_row: int) -> Array:
     """``fn`` of all rows at once, or of blocks of rows in turn where ``BLOCK_BYTES`` would be exceeded."""
     count = jax.tree.leaves(rows)[0].shape[0]
-    num_blocks = min(count, -(-count * bytes_per_row // BLOCK_BYTES))
-    if num_blocks <= 1:
+    if in_one_block(count, bytes_per_row):
         return fn(rows)
+    num_blocks = min(count, -(-count * bytes_per_row // BLOCK_BYTES))
     block = -(-count // num_blocks)
     num_blocks = -(-count // block)
 

@@ -42,8 +42,11 @@ def autocorrelation_times(x: Float[np.ndarray, "chains draws d"]) -> Float[np.nd
 
 def times_with_squares(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " two_d"]:
     """Autocorrelation times of the samples, then of the squares of their deviations."""
-    x = x[:, :LONGEST_STRETCH]
-    return autocorrelation_times(np.concatenate([x, (x - x.mean(1, keepdims=True)) ** 2], axis=2))
+    deviations = x[:, :LONGEST_STRETCH]
+    deviations = deviations - deviations.mean(1, keepdims=True)
+    largest = np.abs(deviations).max((0, 1))
+    deviations = deviations / np.where(largest > 0, largest, 1)  # squares of large numbers would overflow
+    return autocorrelation_times(np.concatenate([deviations, deviations**2], axis=2))
 
 
 def flip_probability(x: Float[np.ndarray, "chains draws d"]) -> float:

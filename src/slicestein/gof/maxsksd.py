@@ -13,18 +13,18 @@ import numpy as np
 
 from slicestein import _checks
 from slicestein._checks import InputError
-from slicestein._directions.starts import INITS, Init, unit_rows
+from slicestein._directions.starts import INITS, Init
 from slicestein.gof import chains, dependence
-from slicestein.gof.measure import block_ends, measure
+from slicestein.gof.measure import MOST_BLOCKS, block_ends, in_time, measure
 from slicestein.gof.method import Bootstrap, Method, Problem, choose_bootstrap, split
 from slicestein.gof.null import Kind, draw_weights
 from slicestein.gof.parameters import findings
-from slicestein.gof.plan import Plan, make_plan, plan_given
+from slicestein.gof.plan import Plan, exchange, make_plan, plan_given
 from slicestein.gof.result import GofResult
 from slicestein.gof.verdict import Verdict, judge
 from slicestein.kernels import RBF, Kernel
 from slicestein.rows.arrays import Chains, as_chains
-from slicestein.slices import Slices
+from slicestein.slices import Slices, unit_rows
 
 LEAST_DRAWS = 8  # of a chain, for R-hat to mean anything
 
@@ -73,10 +73,12 @@ class MaxSKSD(Method):
         _checks.one_of("optimize", self.optimize, ("g", "rg"))
         if not isinstance(self.init, Slices):
             _checks.one_of("init", self.init, INITS)
-        _checks.kernel(self.kernel, None)
+        _checks.kernel(self.kernel, 1 if self.slices is None else self.slices.num)
         unused = [name for name in _CHOICES if getattr(self, name) != _default(name)] if self.slices is not None else []
         if unused:
             raise InputError(f"slices are given: leave {' and '.join(unused)} out, nothing is chosen")
+        if self.optimize == "g" and not self.omnibus:
+            raise InputError('omnibus is for optimize="rg": leave it out')
 
     @property
     def name(self) -> str:
@@ -86,13 +88,14 @@ class MaxSKSD(Method):
     def test(self, problem: Problem) -> GofResult:
         """Plan, measure, verdict."""
         kind, problem = choose_bootstrap(self.bootstrap, problem)
-        plan, rows, num_train = self._plan(problem)
-        found = _examine(plan, rows, problem, kind)
+        plan, train, rows = self._plan(problem)
+        exchanged = train if self.train is None and plan.whitening is not None else None
+        found = _examine(plan, exchanged, rows, problem, kind)
         return self.result(
             problem,
             found.outcome,
             null=kind,
-            num_train=num_train,
+            num_train=0 if train is None else train.num_samples,
             num_test=rows.num_samples,
             slices=plan.slices,
             per_slice=found.per_slice,
@@ -101,13 +104,12 @@ class MaxSKSD(Method):
             **_of_parameters(plan, rows, found, problem),
         )
 
-    def _plan(self, problem: Problem) -> tuple[Plan, Chains, int]:
-        """The plan, the rows to test and the number of rows that the plan has seen."""
+    def _plan(self, problem: Problem) -> tuple[Plan, Chains | None, Chains]:
+        """The plan, the rows it was made on and the rows to test."""
         rows = problem.rows
         if self.slices is not None:
             _checks.slices_fit(self.slices, score_dim=rows.dim, input_dim=rows.dim)
-            _checks.kernel(self.kernel, self.slices.num)
-            return plan_given(self.slices, rows, self.kernel), rows, 0
+            return plan_given(self.slices, rows, self.kernel), None, rows
         if self.train is None:
             train, rows = split(problem)
         else:
@@ -117,7 +119,7 @@ class MaxSKSD(Method):
         omnibus = self.omnibus and self.optimize == "rg"
         names = ("optimize", "init", "num_slices", "steps", "standardize", "kernel")
         plan = make_plan(train, problem.rng, omnibus=omnibus, **{name: getattr(self, name) for name in names})
-        return plan, rows, train.num_samples
+        return plan, train, rows
 
 
 # Options that say how slices are chosen.
@@ -128,16 +130,22 @@ def _default(name: str) -> Any:
     return next(field.default for field in dataclasses.fields(MaxSKSD) if field.name == name)
 
 
-def _examine(plan: Plan, rows: Chains, problem: Problem, kind: Kind) -> Verdict:
-    """Measure the rows and judge the sums."""
+def _examine(plan: Plan, exchanged: Chains | None, rows: Chains, problem: Problem, kind: Kind) -> Verdict:
+    """Measure the rows, and those of the plan with a plan that is made on the others, and judge the sums."""
     num_chains, draws, _ = rows.x.shape
-    ends, per_chain = block_ends(num_chains, draws)
+    share = 1.0 if exchanged is None else rows.num_samples / (rows.num_samples + exchanged.num_samples)
+    ends, per_chain = block_ends(num_chains, draws, round(share * MOST_BLOCKS))
+    sums = measure(plan, *rows.flat, ends)
+    if exchanged is not None:
+        early, more = block_ends(num_chains, exchanged.x.shape[1], MOST_BLOCKS - len(ends))
+        sums = in_time(measure(exchange(plan, rows), *exchanged.flat, early), sums, num_chains)
+        per_chain += more
     flip = 0.5
     if kind == "dependent":
-        flip = dependence.between_blocks(dependence.flip_probability(rows.x), draws / per_chain)
+        memory = dependence.flip_probability(problem.rows.x)
+        flip = dependence.between_blocks(memory, sums.counts.mean())
     weights = draw_weights(kind, problem.rng, problem.num_bootstrap, (per_chain,) * num_chains, flip)
-    compared = num_chains if rows.ordered and kind == "dependent" else 1
-    return judge(plan, measure(plan, *rows.flat, ends), weights, kind, compared, problem.rng)
+    return judge(plan, sums, weights, kind, num_chains if kind == "dependent" else 1, problem.rng)
 
 
 def _of_parameters(plan: Plan, rows: Chains, found: Verdict, problem: Problem) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from slicestein.gof.measure import Sums
 from slicestein.gof.plan import Plan
 from slicestein.gof.result import Parameter
 
-SHAPE, SHIFT, SPREAD = range(3)
+SHAPE, SHIFT, SPREAD = range(3)  # beyond: skewness and tails, which are shape too
 # An error of the mean or of the spread of so many standard errors is what is wrong, and not the shape.
 CLEAR = 3.0
 
@@ -45,33 +45,49 @@ class ParameterScores(NamedTuple):
         return np.array([null.pvalue(score, largest) for score in self.draws[0]])
 
 
+def moment_scores(sums: Sums, weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "4 b d+1"]:
+    """Scores of four moments of every parameter and of the radius."""
+    assert sums.moments is not None
+    terms = sums.moments.reshape(len(sums.counts), -1).astype(np.float32)
+    drawn = (weights @ terms).astype(float)
+    drawn[0] = without_skewness(terms)
+    return np.moveaxis(null.normal_scores(drawn**2).reshape(len(weights), *sums.moments.shape[1:]), 1, 0)
+
+
+def without_skewness(terms: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]:
+    r"""Sums of terms, moved to where they would be were the terms symmetric, as draws with random signs are.
+
+    $$ T + \frac{\gamma}{3} T^2 + \frac{\gamma^2}{27} T^3 + \frac{\gamma}{6}, \qquad
+    T = \frac{\sum_b F_b}{(\sum_b F_b^2)^{1/2}}, \quad \gamma = \frac{\sum_b (F_b - \bar F)^3}{(\sum_b F_b^2)^{3/2}} $$
+
+    (Hall 1992), in units of T. The largest of many sums would else be one in the longer tail.
+    """
+    scale = np.sqrt(np.sum(terms.astype(float) ** 2, axis=0))
+    scale = np.where(scale > 0, scale, 1)
+    t, skew = terms.sum(0, dtype=float) / scale, np.sum(((terms - terms.mean(0)) / scale) ** 3, axis=0)
+    return scale * (t + skew / 3 * t**2 + skew**2 / 27 * t**3 + skew / 6)
+
+
 def parameter_scores(
-    plan: Plan, sums: Sums, weights: Float[np.ndarray, "b n"], shape: Float[np.ndarray, "b d"]
+    plan: Plan, sums: Sums, weights: Float[np.ndarray, "b n"], every: Float[np.ndarray, "k b d"]
 ) -> ParameterScores:
-    """Scores and estimates; the first row of ``weights`` is ones, ``shape`` holds the scores of the slices."""
+    """The largest of every parameter's scores, and estimates; the first row of ``weights`` is ones."""
     assert plan.whitening is not None
     assert sums.scores is not None
     assert sums.slopes is not None
     assert sums.positions is not None
-    total = sums.counts.sum()
+    total, size = sums.counts.sum(), sums.counts[:, None]
     variances = plan.whitening.variances
     along = sums.scores @ plan.whitening.inverse.T / variances  # sums of a
-    moments = [
-        null.normal_scores((weights @ part.astype(np.float32)).astype(float) ** 2) for part in (along, sums.slopes)
-    ]
-    every = np.stack([shape, *moments])
-
     mean_a, mean_t, mean_slope = (part.sum(0) / total for part in (along, sums.positions, sums.slopes))
     ratio = np.maximum(1 - mean_slope + mean_a * mean_t, 1e-6)  # of the variances
-    size = sums.counts[:, None]
     influence = (
         mean_t * (along - size * mean_a) + mean_a * (sums.positions - size * mean_t) - (sums.slopes - size * mean_slope)
     )
     shift_error, ratio_error = (
         np.std(weights[1:] @ part.astype(np.float32), axis=0) / total for part in (along - size * mean_a, influence)
     )
-    unit = np.sqrt(variances)
-    spread = np.sqrt(ratio)
+    unit, spread = np.sqrt(variances), np.sqrt(ratio)
     return ParameterScores(
         every.max(0), every[:, 0].argmax(0), -unit * mean_a, unit * shift_error, spread, ratio_error / (2 * spread)
     )
@@ -85,11 +101,14 @@ def findings(
     order = np.lexsort((-scores.draws[0], pvalues))
     return tuple(
         Parameter(
-            names[d],
-            float(pvalues[d]),
-            *(float(getattr(scores, name)[d]) for name in ("shift", "shift_error", "spread", "spread_error")),
-            float(units[d]),
-            _finding(scores, d) if pvalues[d] <= alpha else "",
+            name=names[d],
+            pvalue=float(pvalues[d]),
+            shift=float(scores.shift[d]),
+            shift_error=float(scores.shift_error[d]),
+            spread=float(scores.spread[d]),
+            spread_error=float(scores.spread_error[d]),
+            unit=float(units[d]),
+            finding=_finding(scores, d) if pvalues[d] <= alpha else "",
         )
         for d in order
     )
@@ -99,9 +118,9 @@ def _finding(scores: ParameterScores, d: int) -> str:
     shift = scores.shift[d] / max(scores.shift_error[d], 1e-300)
     spread = (scores.spread[d] - 1) / max(scores.spread_error[d], 1e-300)
     by = scores.by[d]
-    if by == SHAPE and max(abs(shift), abs(spread)) >= CLEAR:
+    if by not in (SHIFT, SPREAD) and max(abs(shift), abs(spread)) >= CLEAR:
         by = SHIFT if abs(shift) > abs(spread) else SPREAD
-    if by == SHAPE:
+    if by not in (SHIFT, SPREAD):
         return "wrong shape"
     if by == SHIFT:
         return "too high" if shift > 0 else "too low"

@@ -17,6 +17,7 @@ A plan is small and holds plain arrays: it can be sent to other machines.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -25,9 +26,10 @@ import numpy as np
 from jaxtyping import Float
 
 from slicestein._directions.fitting import choose
-from slicestein._directions.starts import Init, Pairs, unit_rows
-from slicestein._directions.whitening import Whitening, scales, whiten
+from slicestein._directions.starts import Init, Pairs
+from slicestein._directions.whitening import Whitening, find_whitening, scales
 from slicestein._stein import features
+from slicestein._stein.bandwidths import thin
 from slicestein._stein.features import Line, Lines, Rule
 from slicestein.kernels import Kernel
 from slicestein.rows.arrays import Chains
@@ -37,6 +39,9 @@ from slicestein.slices import Slices
 COVARIANCE_DIM = 100
 # Coordinates that are parameters but for so much are not looked at twice.
 SAME = 1e-3
+# Values of the rows that a plan is made on when roles are exchanged: its cost stays that of the first plan.
+EXCHANGE_VALUES = 2**18
+NORMAL_GAP = 0.954  # the median gap of a normal sample, in standard deviations
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,17 @@ class Plan:
     @property
     def slices(self) -> Slices:
         """The slices in the coordinates of the samples."""
-        return Slices(unit_rows(self.lines.r * self.scale), unit_rows(self.lines.g / self.scale))
+        scale = self.scale.astype(float)
+        return Slices(self.lines.r * scale, self.lines.g / scale)
+
+    @property
+    def moment_lines(self) -> tuple[Float[np.ndarray, " d+1"], Float[np.ndarray, " d+1"]]:
+        """Middle and standard deviation of every parameter in units of z, and of the radius."""
+        assert self.whitening is not None
+        assert self.radius is not None
+        unit = self.radius.bandwidth / NORMAL_GAP
+        middle = np.append(np.zeros(len(self.scale)), self.radius.centre * self.radius.bandwidth)
+        return middle, np.append(np.sqrt(self.whitening.variances), unit)
 
     @property
     def spread(self) -> Float[np.ndarray, " d"]:
@@ -96,7 +111,7 @@ def make_plan(
     if not standardize:
         scale = np.full_like(scale, np.exp(np.log(scale).mean()))
     z, sz = (x - origin) / scale, s * scale
-    whitening = _unchanged(rows.dim) if not standardize else whiten(z.astype(float), sz.astype(float))
+    whitening = _unchanged(rows.dim) if not standardize else find_whitening(z.astype(float), sz.astype(float))
     y, sy = whitening(z, sz)
     if isinstance(init, Slices):
         init = _whitened(init, scale, whitening)
@@ -118,6 +133,22 @@ def make_plan(
     return Plan(origin, scale, lines, rule, groups, whitening if omnibus else None, sketch, radius)
 
 
+def exchange(plan: Plan, rows: Chains) -> Plan:
+    """The plan for the rows that the first plan was made on, made on the others: so that all rows are tested.
+
+    Slices are looked at as before, those of parameters and coordinates with the covariance of these rows. Fitted slices
+    are not: they were fitted to the rows that are now tested.
+    """
+    assert plan.whitening is not None
+    x, s = (thin(z, EXCHANGE_VALUES // rows.dim) for z in rows.flat)
+    whitening = find_whitening(*(z.astype(float) for z in plan.coordinates(x, s)))
+    entries = _everywhere(whitening, mixed="coordinates" in plan.groups)
+    none = np.zeros_like(plan.lines.r[plan.groups["fitted slices"]])
+    r, g = (np.concatenate([none, *(getattr(pairs, name) for pairs in entries.values())]) for name in "rg")
+    lines = plan.lines.turned(r.astype(none.dtype), g.astype(none.dtype))
+    return dataclasses.replace(plan, lines=lines, whitening=whitening)
+
+
 def _fitted(
     rows: Chains,
     rng: np.random.Generator,
@@ -137,12 +168,13 @@ def _fitted(
     return Pairs(*(np.asarray(part, rows.x.dtype) for part in (slices.r, slices.g)))
 
 
-def _everywhere(whitening: Whitening) -> dict[str, Pairs]:
+def _everywhere(whitening: Whitening, mixed: bool | None = None) -> dict[str, Pairs]:
     """The axes of the parameters, and those of the whitened space where they are others."""
     covariance = whitening.covariance
     axes = np.eye(len(covariance))
     entries = {"parameters": Pairs(covariance / np.diag(covariance)[:, None], axes)}
-    mixed = np.abs(covariance - np.diag(np.diag(covariance))).max() > SAME * np.diag(covariance).min()
+    if mixed is None:
+        mixed = bool(np.abs(covariance - np.diag(np.diag(covariance))).max() > SAME * np.diag(covariance).min())
     if mixed:
         entries["coordinates"] = Pairs(whitening.inverse.T, whitening.forward)
     return entries
@@ -163,7 +195,7 @@ def _whitened(slices: Slices, scale: Float[np.ndarray, " d"], whitening: Whiteni
     """Slices given in the coordinates of the samples, in those of the fit."""
     r = np.asarray(slices.r, float) / scale @ whitening.forward.T
     g = np.asarray(slices.g, float) * scale @ whitening.inverse
-    return Slices(unit_rows(r), unit_rows(g))
+    return Slices(r, g)
 
 
 def _unchanged(dim: int) -> Whitening:

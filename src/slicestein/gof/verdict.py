@@ -18,7 +18,7 @@ from slicestein.gof import null
 from slicestein.gof.chains import disagreement
 from slicestein.gof.measure import Sums
 from slicestein.gof.null import Kind, Outcome
-from slicestein.gof.parameters import ParameterScores, parameter_scores
+from slicestein.gof.parameters import ParameterScores, moment_scores, parameter_scores
 from slicestein.gof.plan import Plan
 
 # Values (draws, features) alive at once: 64 MB.
@@ -57,8 +57,11 @@ def judge(
     entries = {name: forms[:, group].sum(1) for name, group in plan.groups.items()}
     for name in ("radius", "scores", "covariance"):
         entries[ENTRIES[name]] = slice_forms(getattr(sums, name)[:, None], weights, kind)[:, 0]
-    parameters = parameter_scores(plan, sums, weights, scores[:, plan.groups["parameters"]])
     columns = {name: _scores(form, kind) for name, form in entries.items()}
+    moments = moment_scores(sums, weights)
+    columns["radius"] = null.standardized(np.maximum(columns["radius"], moments[:, :, -1].max(0)))
+    of_slices = scores[None, :, plan.groups["parameters"]]
+    parameters = parameter_scores(plan, sums, weights, np.concatenate([of_slices, moments[:, :, :-1]]))
     columns["largest"] = null.standardized(np.maximum(scores.max(1), parameters.draws.max(1)))
     stray = None
     if chains > 1:

@@ -23,10 +23,11 @@ from jaxtyping import Array, Float, Int
 
 from slicestein import _checks
 from slicestein._checks import InputError
-from slicestein._stein import exact, fourier
-from slicestein._stein.operator import Projected
+from slicestein._stein import bandwidths, engine
+from slicestein._stein.operator import Projected, project
 from slicestein.kernels import RBF, Kernel
 from slicestein.samplers._svgd import force as svgd_force
+from slicestein.slices import unit_rows
 
 if TYPE_CHECKING:
     import optax
@@ -35,8 +36,8 @@ SampleFn = Callable[[Any, Any, Array], Array]
 ScoreFn = Callable[..., Array]
 
 
-class Directions(NamedTuple):
-    """Slices of all data points, and the state of their optimiser."""
+class Lines(NamedTuple):
+    """Slices of all data points, with r the coordinate axes, and the state of their optimiser."""
 
     g: Float[Array, "d d"]
     optimizer: Any
@@ -48,7 +49,7 @@ class State(NamedTuple):
     params: Any
     optimizer: Any
     step: Int[Array, ""]
-    directions: Directions | None  # None in the full space
+    slices: Lines | None  # None in the full space
 
 
 class Info(NamedTuple):
@@ -115,6 +116,7 @@ def amortised_svgd(
     True
     """
     _checks.positive(step_size=step_size)
+    _checks.kernel(kernel, 1)
 
     def find_force(z: Array, s: Array, _: None) -> tuple[Array, Array, None]:
         found = jax.vmap(lambda one, score: svgd_force(one, score, kernel))(z, s)
@@ -162,19 +164,19 @@ def amortised_sliced_svgd(
         import optax  # when it is needed, not when the package is imported
 
         slice_optimizer = optax.adam(1e-3)
+    _checks.is_optimizer("slice_optimizer", slice_optimizer)
 
-    def init_directions(z: jax.ShapeDtypeStruct) -> Directions:
-        g = jnp.eye(z.shape[2], dtype=z.dtype)
-        return Directions(g, slice_optimizer.init(g))
+    def init_slices(z: jax.ShapeDtypeStruct) -> Lines:
+        _checks.kernel(kernel, z.shape[2])
+        g = jnp.eye(z.shape[2], dtype=_checks.float_type(z.dtype))
+        return Lines(g, slice_optimizer.init(g))
 
-    def find_force(z: Array, s: Array, directions: Directions) -> tuple[Array, Array, Directions]:
-        force, discrepancy, gradient = sliced_force(z, s, directions.g, kernel)
-        updates, optimizer_state = slice_optimizer.update(-gradient, directions.optimizer, directions.g)
-        g = directions.g + updates
-        g = g / jnp.linalg.norm(g, axis=1, keepdims=True)
-        return force, discrepancy.mean(), Directions(g, optimizer_state)
+    def find_force(z: Array, s: Array, lines: Lines) -> tuple[Array, Array, Lines]:
+        force, discrepancy, gradient = sliced_force(z, s, lines.g, kernel)
+        updates, optimizer_state = slice_optimizer.update(-gradient, lines.optimizer, lines.g)
+        return force, discrepancy.mean(), Lines(unit_rows(lines.g + updates), optimizer_state)
 
-    return _algorithm(sample_fn, score_fn, optimizer, step_size, find_force, init_directions)
+    return _algorithm(sample_fn, score_fn, optimizer, step_size, find_force, init_slices)
 
 
 def sliced_force(
@@ -185,23 +187,21 @@ def sliced_force(
     The lines of all sets are rows of one array (B D, K), so that one pass gives all three. Cost: O(B K D^2).
     """
     count, size, dim = z.shape
-    t = jnp.einsum("de,bke->bdk", g, z).reshape(count * dim, size)
-    widths = kernel.widths(t)[:, None]
-    c = jnp.tile(jnp.diag(g), count)[:, None]
-    a = s.transpose(0, 2, 1).reshape(count * dim, size)
-    value, du, da, dc = _value_and_gradient(Projected(t / widths, a, c / widths), kernel)
-    dt, dc = ((part / widths).reshape(count, dim, -1) for part in (du, dc))
-    gradient = (jnp.einsum("bdk,bke->de", dt, z) + jnp.diag(dc.sum((0, 2)))) / count
-    witness = (da * (size / 2)).reshape(count, dim, size)
-    return witness.transpose(0, 2, 1), value.reshape(count, dim).sum(1), gradient
 
+    def rows(part: Float[Array, "d bk"]) -> Float[Array, "bd k"]:
+        return part.reshape(dim, count, -1).swapaxes(0, 1).reshape(count * dim, -1)
 
-def _value_and_gradient(data: Projected, kernel: Kernel) -> tuple[Array, Array, Array, Array]:
-    """V-statistics and derivatives; Fourier sums even for few samples, since there are many rows of them."""
-    if kernel.spectrum is not None:
-        return fourier.value_and_gradient(*data, kernel.unit)
-    value, pullback = jax.vjp(lambda *rows: exact.v_statistic(Projected(*rows), kernel), *data)
-    return value, *pullback(jnp.ones_like(value))
+    def project_all(g: Array) -> Projected:
+        flat = project(z.reshape(-1, dim), s.reshape(-1, dim), None, g, jnp.ones(dim, z.dtype))
+        lines = Projected(rows(flat.u), rows(flat.a), jnp.tile(flat.c, (count, 1)))
+        medians = bandwidths.on_lines(kernel, lines.u.reshape(count, dim, size))
+        return lines.in_units_of(medians.ravel())
+
+    data, pull_back = jax.vjp(project_all, g)
+    value, gradient = engine.value_and_gradient(data, kernel)
+    (in_g,) = pull_back(jax.tree.map(lambda part: part / count, gradient))
+    witness = (gradient.a * (size / 2)).reshape(count, dim, size)
+    return witness.swapaxes(1, 2), value.reshape(count, dim).sum(1), in_g
 
 
 def _algorithm(
@@ -210,8 +210,12 @@ def _algorithm(
     optimizer: optax.GradientTransformation,
     step_size: float,
     find_force: Callable[..., tuple[Array, Array, Any]],
-    init_directions: Callable[[jax.ShapeDtypeStruct], Any],
+    init_slices: Callable[[jax.ShapeDtypeStruct], Any],
 ) -> Algorithm:
+    _checks.is_function("sample_fn", sample_fn)
+    _checks.is_function("score_fn", score_fn)
+    _checks.is_optimizer("optimizer", optimizer)
+
     def init(params: Any, x: Any) -> State:
         z = jax.eval_shape(sample_fn, params, x, jax.random.key(0))
         if len(getattr(z, "shape", ())) != 3 or z.shape[1] < 2:
@@ -219,22 +223,22 @@ def _algorithm(
                 "sample_fn(params, x, key) must return shape (B, K, D) with K, samples of one data point, at least 2, "
                 f"got {getattr(z, 'shape', type(z).__name__)}"
             )
-        return State(params, optimizer.init(params), jnp.zeros((), jnp.int32), init_directions(z))
+        return State(params, optimizer.init(params), jnp.zeros((), jnp.int32), init_slices(z))
 
     @jax.jit
     def update(state: State, x: Any, key: Array, *arguments: Any) -> tuple[State, Info, Array]:
-        z, pullback = jax.vjp(lambda params: sample_fn(params, x, key), state.params)
+        z, pullback = jax.vjp(lambda params: _checks.floating(sample_fn(params, x, key)), state.params)
         s = score_fn(z, x, *arguments)
         if jnp.shape(s) != z.shape:
             raise InputError(f"score_fn(z, x) must return the shape of z, {z.shape}, got {jnp.shape(s)}")
-        force, discrepancy, directions = find_force(z, s.astype(z.dtype), state.directions)
+        force, discrepancy, slices = find_force(z, s.astype(z.dtype), state.slices)
         shift = step_size * force
         samples = z.shape[0] * z.shape[1]
         (gradient,) = pullback(-2 * shift / samples)  # of |z - z*|^2, averaged, with z* held fixed
         updates, optimizer_state = optimizer.update(gradient, state.optimizer, state.params)
         params = jax.tree.map(lambda p, u: (p + u).astype(p.dtype), state.params, updates)
         info = Info(jnp.sum(shift**2) / samples, discrepancy, jnp.sqrt(z.var(1).mean()))
-        return State(params, optimizer_state, state.step + 1, directions), info, z + shift
+        return State(params, optimizer_state, state.step + 1, slices), info, z + shift
 
     def step(state: State, x: Any, key: Any, *arguments: Any) -> tuple[State, Info, Array]:
         return update(state, x, _checks.as_key(key), *arguments)

@@ -14,12 +14,13 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from slicestein import _checks, discrepancy
+from slicestein import _checks
 from slicestein._checks import InputError
-from slicestein.discrepancy import Statistic
+from slicestein._stein import bandwidths, full_space, sliced
+from slicestein._stein.sliced import Statistic
 from slicestein.kernels import RBF, Kernel
 from slicestein.learning._training import ScoreFn, Trainer, trainer
-from slicestein.slices import Slices
+from slicestein.slices import unit_rows
 
 if TYPE_CHECKING:
     import optax
@@ -69,18 +70,21 @@ def maxsksd(
     """
     _checks.one_of("optimize", optimize, ("g", "rg"))
     _checks.one_of("statistic", statistic, ("u", "v"))
+    _checks.not_negative(slice_steps=slice_steps)
 
     def init_critic(x: Array) -> dict[str, Array]:
+        _checks.kernel(kernel, x.shape[1])
         if basis is not None:
             _checks.orthogonal("basis", basis, x.shape[1])
-        return {name: jnp.eye(x.shape[1], dtype=x.dtype) for name in optimize}
+        return {name: jnp.eye(x.shape[1], dtype=_checks.float_type(x.dtype)) for name in optimize}
 
     def loss(critic: dict[str, Array], x: Array, s: Array, _: Array) -> Float[Array, ""]:
         if basis is not None:  # directions are kept, and climb, in coordinates along the basis
             turn = jnp.asarray(basis, x.dtype).T
             x, s = x @ turn, s @ turn
-        slices = Slices(critic.get("r", jnp.eye(x.shape[1], dtype=x.dtype)), critic["g"])
-        return discrepancy.sksd(x, s, slices, kernel=kernel, statistic=statistic)
+        slices = jax.tree.map(unit_rows, critic)  # no r: the coordinate axes
+        problem = sliced.problem(x, s, slices.get("r"), slices["g"], kernel)
+        return sliced.statistics(problem, kernel, statistic=statistic).sum()
 
     return trainer(
         score_fn,
@@ -89,7 +93,7 @@ def maxsksd(
         init_critic=init_critic,
         critic_optimizer=slice_optimizer or _adam(lambda step: 3e-3 / jnp.sqrt(1 + step / 1000)),
         critic_steps=slice_steps,
-        retract=lambda critic: jax.tree.map(lambda a: a / jnp.linalg.norm(a, axis=1, keepdims=True), critic),
+        retract=lambda critic: jax.tree.map(unit_rows, critic),
     )
 
 
@@ -102,7 +106,13 @@ def ksd(
 ) -> Trainer:
     """Train by the kernel Stein discrepancy (label "eq: KSD"), which has no critic. Cost of a step: O(N^2 D)."""
     _checks.one_of("statistic", statistic, ("u", "v"))
-    return trainer(score_fn, optimizer, lambda _, x, s, __: discrepancy.ksd(x, s, kernel=kernel, statistic=statistic))
+    _checks.kernel(kernel, 1)
+
+    def loss(_: Any, x: Array, s: Array, __: Array) -> Float[Array, ""]:
+        data = full_space.scale(x, s, bandwidths.in_full_space(kernel, x))
+        return full_space.statistic(data, kernel, statistic=statistic)
+
+    return trainer(score_fn, optimizer, loss)
 
 
 def lsd(
@@ -141,6 +151,8 @@ def lsd(
         form; by default one Rademacher probe per sample (Hutchinson).
     """
     _checks.positive(penalty=penalty)
+    _checks.not_negative(critic_steps=critic_steps)
+    _checks.is_function("critic", critic)
 
     def stein(params: Any, x: Array, s: Array, key: Array) -> tuple[Float[Array, ""], Float[Array, "n d"]]:
         if divergence is not None:

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int
 
 from slicestein import _checks
 from slicestein._checks import InputError
-from slicestein._loop import in_blocks
+from slicestein._loop import in_blocks, kept
 
 if TYPE_CHECKING:
     import optax
@@ -90,6 +90,10 @@ def trainer(
     retract
         Takes a critic that has moved back to where critics live.
     """
+    _checks.is_function("score_fn", score_fn)
+    _checks.is_optimizer("optimizer", optimizer)
+    if critic_optimizer is not None:
+        _checks.is_optimizer("critic_optimizer", critic_optimizer)
 
     def init(params: Any, x: Float[Array, "n d"]) -> State:
         params = jax.tree.map(_checks.floating, params)
@@ -113,7 +117,9 @@ def trainer(
     @jax.jit
     def step(state: State, x: Float[Array, "n d"], key: Array) -> tuple[State, Info]:
         climb_key, loss_key = jax.random.split(key)
-        s, pull_back = jax.vjp(lambda params: score_fn(params, x), state.params)  # the score is computed once
+        x = _checks.floating(x)
+        # The score is computed once.
+        s, pull_back = jax.vjp(lambda params: jnp.asarray(score_fn(params, x), x.dtype), state.params)
         if s.shape != x.shape:
             raise InputError(f"score_fn(params, x) must return shape {x.shape}, the shape of x, got {s.shape}")
         state = climb(state, x, s, climb_key)
@@ -177,27 +183,32 @@ def fit(
     _checks.finite(data=x)
     if batch_size < 2:
         raise InputError(f"batch_size must be at least 2, got {batch_size}: a discrepancy compares samples")
-    data_key = _checks.as_key(key)
-
-    @jax.jit
-    def block(state: State, steps: Array, x: Array) -> tuple[State, Info]:
-        def one(state: State, i: Array) -> tuple[State, Info]:
-            rows_key, step_key = jax.random.split(jax.random.fold_in(data_key, i))
-            return method.step(state, x[jax.random.randint(rows_key, (batch_size,), 0, x.shape[0])], step_key)
-
-        return lax.scan(one, state, steps)
 
     def ends(state: State, info: Info, steps: range) -> bool:
         if not np.isfinite(info.loss).all():
+            _checks.columns_vary(x, "data", "the median rule finds no bandwidth there; drop the column")
             raise FloatingPointError(
                 f"the loss is not finite within steps {steps.start} to {steps.stop}: use a smaller learning rate, "
                 "or check that the score is finite at the data"
             )
         return bool(callback is not None and callback(state, jax.tree.map(lambda a: a[-1], info)))
 
-    on_data = functools.partial(block, x=x)  # an argument: captured, it would be a constant of the program
+    block = functools.partial(_block(method.step, batch_size), x=x, key=_checks.as_key(key))
     state = method.init(params, x)
-    return Fit(*in_blocks(on_data, state, num_steps, every=every, name="training", progress=progress, ends=ends))
+    return Fit(*in_blocks(block, state, num_steps, every=every, name="training", progress=progress, ends=ends))
+
+
+@kept
+def _block(step: Callable[..., tuple[State, Info]], batch_size: int) -> Any:
+    @jax.jit
+    def block(state: State, steps: Int[Array, " k"], x: Float[Array, "n d"], key: Array) -> tuple[State, Info]:
+        def one(state: State, i: Int[Array, ""]) -> tuple[State, Info]:
+            rows_key, step_key = jax.random.split(jax.random.fold_in(key, i))
+            return step(state, x[jax.random.randint(rows_key, (batch_size,), 0, x.shape[0])], step_key)
+
+        return lax.scan(one, state, steps)
+
+    return block
 
 
 def score_from(log_density: Callable[[Any, Float[Array, " d"]], Float[Array, ""]]) -> ScoreFn:

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
 
 # A column whose values are so coarse, in standard deviations, has lost its shape to rounding.
@@ -63,15 +64,16 @@ def as_chains(x: Any, score: ScoreLike, name: str = "x") -> Chains:
     flat = samples.reshape(-1, samples.shape[-1])
     if len(flat) < 2:
         raise InputError(f"{name} must hold at least two samples, got shape {samples.shape}")
-    _finite(name, samples)
+    _checks.finite(**{name: samples})
     score_name = "score" if name == "x" else f"the score of {name}"
     values = score_at(score, flat).reshape(samples.shape) if callable(score) else _real(score_name, score)
     if values.shape != samples.shape:
         raise InputError(f"{score_name} must have the shape of {name}, {samples.shape}, got {values.shape}")
-    _finite(score_name, values)
+    _checks.finite(**{score_name: values})
     dtype = np.promote_types(samples.dtype, values.dtype)
     lead = samples.shape if samples.ndim == 3 else (1, *samples.shape)
-    return Chains(*(z.astype(dtype, copy=False).reshape(lead) for z in (samples, values)), samples.ndim == 3)
+    rows, s = (z.astype(dtype, copy=False).reshape(lead) for z in (samples, values))
+    return Chains(rows, s, samples.ndim == 3)
 
 
 def score_at(score_fn: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
@@ -116,14 +118,3 @@ def _real(name: str, value: Any) -> np.ndarray:
         return array
     half = array.dtype.name in ("float16", "bfloat16")
     return array.astype(np.float32 if half else np.float64)
-
-
-def _finite(name: str, array: np.ndarray) -> None:
-    if np.isfinite(array).all():
-        return
-    bad = ~np.isfinite(array)
-    where = tuple(int(i) for i in np.argwhere(bad)[0])
-    raise InputError(
-        f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at {where}: "
-        "drop those samples or mend the model"
-    )

@@ -22,7 +22,7 @@ from slicestein import _checks
 from slicestein._checks import InputError
 from slicestein.kernels import RBF, Kernel
 from slicestein.samplers._particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm, with_rule
-from slicestein.samplers._svgd import BandwidthRule
+from slicestein.samplers._svgd import BandwidthRule, check_particles_differ
 from slicestein.samplers._svgd import force as full_space_force
 
 if TYPE_CHECKING:
@@ -65,12 +65,16 @@ def grassmann_svgd(
     _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
     if slice_dim < 1:
         raise InputError(f"slice_dim must be at least 1, got {slice_dim}")
+    _checks.positive(refresh_every=refresh_every)
+    _checks.not_negative(slice_learning_rate=slice_learning_rate, temperature=temperature)
+    _checks.kernel(kernel, 1)
     start_key, run_key = jax.random.split(_checks.as_key(key))
 
     def init_projectors(x: Array) -> Float[Array, "l d m"]:
         dim = x.shape[1]
         if dim % slice_dim:
             raise InputError(f"slice_dim must divide the dimension of the particles, {dim}, got {slice_dim}")
+        check_particles_differ(kernel, x)
         basis = jnp.linalg.qr(jax.random.normal(start_key, (dim, dim), x.dtype))[0]
         return basis.reshape(dim, -1, slice_dim).swapaxes(0, 1)
 

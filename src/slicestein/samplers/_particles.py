@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from slicestein import _checks
 from slicestein._checks import InputError
-from slicestein._loop import in_blocks
+from slicestein._loop import in_blocks, kept
 from slicestein.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class State(NamedTuple):
     particles: Any
     optimizer: Any
     step: Int[Array, ""]
-    directions: Any  # slices or projectors; None for methods in the full space
+    slices: Any  # or projectors; None for methods in the full space
     key: PRNGKeyArray
 
 
@@ -93,7 +93,7 @@ def algorithm(
     score_fn: Callable[..., Any],
     optimizer: optax.GradientTransformation,
     force: Callable[..., tuple[Force, Any]],
-    init_directions: Callable[[Float[Array, "n d"]], Any],
+    init_slices: Callable[[Float[Array, "n d"]], Any],
     *,
     repulsion: Schedule,
     key: Any,
@@ -103,10 +103,12 @@ def algorithm(
     Parameters
     ----------
     force
-        Function of particles (N, D), scores, directions, step and key to the force and the next directions.
-    init_directions
-        Function of the first particles to the first directions.
+        Function of particles (N, D), scores, slices, step and key to the force and the next slices.
+    init_slices
+        Function of the first particles to the first slices; raises where the method cannot start from them.
     """
+    _checks.is_function("score_fn", score_fn)
+    _checks.is_optimizer("optimizer", optimizer)
     first_key = _checks.as_key(key)
 
     def init(particles: Any) -> State:
@@ -115,14 +117,14 @@ def algorithm(
         if x.shape[0] < 2:
             raise InputError(f"particles must have a leading axis of at least two, got {x.shape[0]}")
         _checks.finite(particles=x)
-        return State(particles, optimizer.init(x), jnp.zeros((), jnp.int32), init_directions(x), first_key)
+        return State(particles, optimizer.init(x), jnp.zeros((), jnp.int32), init_slices(x), first_key)
 
     @jax.jit
     def step(state: State, *arguments: Any) -> tuple[State, Info]:
         x = _flatten(state.particles)
         s = _flatten(_score(score_fn, state.particles, arguments)).astype(x.dtype)
         key, force_key = jax.random.split(state.key)
-        found, directions = force(x, s, state.directions, state.step, force_key)
+        found, slices = force(x, s, state.slices, state.step, force_key)
         strength = repulsion(state.step) if callable(repulsion) else repulsion
         push = found.total + (strength - 1) * found.repulsive
         updates, optimizer_state = optimizer.update(-push, state.optimizer, x)
@@ -133,7 +135,7 @@ def algorithm(
             jnp.sqrt(x.var(0).mean()),
         )
         moved = _unflatten(x + updates, state.particles)
-        return State(moved, optimizer_state, state.step + 1, directions, key), info
+        return State(moved, optimizer_state, state.step + 1, slices, key), info
 
     return Algorithm(init, step)
 
@@ -160,7 +162,8 @@ def run(
     num_steps
         Number of steps, or the most if the run stops early.
     arguments
-        Function of the step number to further arguments of the score, such as a minibatch; traced by JAX.
+        Function of the step number to further arguments of the score, such as a minibatch; traced by JAX, once for
+        all runs with this method.
     progress
         Show a progress bar when attached to a terminal (needs rich).
     callback
@@ -180,10 +183,6 @@ def run(
     True
     """
 
-    @jax.jit
-    def block(state: State, steps: Array) -> tuple[State, Info]:
-        return lax.scan(lambda z, i: method.step(z, *(() if arguments is None else arguments(i))), state, steps)
-
     def ends(state: State, info: Info, steps: range) -> bool:
         if not np.isfinite(info.displacement).all():
             raise FloatingPointError(
@@ -193,8 +192,16 @@ def run(
         stop = callback is not None and callback(state, jax.tree.map(lambda a: a[-1], info))
         return bool(stop or info.discrepancy.mean() <= tolerance)
 
-    state = method.init(particles)
+    state, block = method.init(particles), _block(method.step, arguments)
     return Run(*in_blocks(block, state, num_steps, every=every, name="particles", progress=progress, ends=ends))
+
+
+@kept
+def _block(step: Callable[..., tuple[State, Info]], arguments: Callable[..., tuple[Any, ...]] | None) -> Any:
+    def one(state: State, i: Int[Array, ""]) -> tuple[State, Info]:
+        return step(state, *(() if arguments is None else arguments(i)))
+
+    return jax.jit(lambda state, steps: lax.scan(one, state, steps))
 
 
 def with_rule(kernel: Kernel, rule: str, num_particles: int) -> Kernel:

@@ -8,15 +8,17 @@ particles collapse: see `sliced_svgd`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from slicestein import _checks
-from slicestein._stein.tiles import map_in_blocks
+from slicestein._stein import bandwidths, full_space
+from slicestein._stein.full_space import Scaled
 from slicestein.kernels import RBF, Kernel
 from slicestein.samplers._particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm, with_rule
 
@@ -56,11 +58,13 @@ def svgd(
         With ``init(particles)``, ``step(state, *arguments)``; `run` loops. Cost of a step: O(N^2 D).
     """
     _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
+    _checks.kernel(kernel, 1)
 
     def find_force(x: Array, s: Array, *_: Any) -> tuple[Force, None]:
         return force(x, s, with_rule(kernel, bandwidth_rule, x.shape[0])), None
 
-    return algorithm(score_fn, optimizer, find_force, lambda x: None, repulsion=repulsion, key=0)
+    check_start = functools.partial(check_particles_differ, kernel)
+    return algorithm(score_fn, optimizer, find_force, check_start, repulsion=repulsion, key=0)
 
 
 def noisy_svgd(
@@ -79,41 +83,36 @@ def noisy_svgd(
     Cost of a step: O(N^2 D + N^3).
     """
     _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
+    _checks.positive(step_size=step_size)
+    _checks.kernel(kernel, 1)
 
     import optax  # when it is needed, not when the package is imported
 
     def find_force(x: Array, s: Array, _: None, __: Array, noise_key: Array) -> tuple[Force, None]:
         ruled = with_rule(kernel, bandwidth_rule, x.shape[0])
-        found = force(x, s, ruled)
-        gram = _gram(jnp.arange(x.shape[0]), x / ruled.full_width(x), ruled)[0]
+        data = full_space.scale(x, s, bandwidths.in_full_space(ruled, x))
+        found = _force(data, ruled)
+        gram = full_space.gram(ruled, data.y, jnp.arange(x.shape[0]))[0]
         jitter = 10 * jnp.finfo(x.dtype).eps * x.shape[0]
         root = jnp.linalg.cholesky(gram + jitter * jnp.eye(x.shape[0], dtype=x.dtype))
         noise = root @ jax.random.normal(noise_key, x.shape, x.dtype) * jnp.sqrt(2 / (step_size * x.shape[0]))
         return Force(found.total + noise, found.repulsive, found.discrepancy), None
 
-    return algorithm(score_fn, optax.sgd(step_size), find_force, lambda x: None, repulsion=1.0, key=key)
+    check_start = functools.partial(check_particles_differ, kernel)
+    return algorithm(score_fn, optax.sgd(step_size), find_force, check_start, repulsion=1.0, key=key)
+
+
+def check_particles_differ(kernel: Kernel, x: Float[Array, "n d"]) -> None:
+    """Require particles between which there is a median distance, or a bandwidth that is given."""
+    if kernel.bandwidth is None:
+        _checks.rows_differ(bandwidths.thin(x), "particles", "start them apart, or pass a fixed bandwidth")
 
 
 def force(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel) -> Force:
-    """The SVGD force of particles on themselves. Cost: O(N^2 D), in blocks of particles below 640 MB."""
-    count, dim = x.shape
-    width = kernel.full_width(x)
-    y, b = (x - x.mean(0)) / width, s * width  # in units of the bandwidth
-
-    def on_block(rows: Array) -> Float[Array, "k e"]:
-        k, k1, k2 = _gram(rows, y, kernel)
-        pull, push = k @ b, k1 @ y - k1.sum(1, keepdims=True) * y[rows]
-        return jnp.concatenate([pull, push, k2.sum(1, keepdims=True) + (dim - 1) * k1.sum(1, keepdims=True)], axis=1)
-
-    total = map_in_blocks(on_block, jnp.arange(count), bytes_per_row=4 * count * x.dtype.itemsize) / count
-    pull, push, trace = total[:, :dim], total[:, dim:-1], total[:, -1]
-    # Mean of h over all pairs: the two cross terms are equal, and are the scores times the repulsion.
-    discrepancy = jnp.sum(b * (pull + 2 * push)) / count - trace.mean()
-    return Force((pull + push) / width, push / width, discrepancy / width**2)
+    """The SVGD force of particles on themselves. Cost: O(N^2 D)."""
+    return _force(full_space.scale(x, s, bandwidths.in_full_space(kernel, x)), kernel)
 
 
-def _gram(rows: Int[Array, " k"], y: Float[Array, "n d"], kernel: Kernel) -> tuple[Array, Array, Array]:
-    """The kernel and its derivatives between some particles and all, in units of the bandwidth."""
-    square = jnp.sum(y**2, axis=1)
-    q = jnp.maximum(square[rows][:, None] + square - 2 * y[rows] @ y.T, 0)
-    return kernel.derivatives(jnp.where(rows[:, None] == jnp.arange(len(y)), 0, q))
+def _force(data: Scaled[Array], kernel: Kernel) -> Force:
+    value, pull, push = full_space.forces(data, kernel)
+    return Force(pull + push, push, value)

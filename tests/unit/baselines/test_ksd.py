@@ -117,7 +117,7 @@ def test_linear_test_with_no_pair_in_reach_finds_nothing():
 )
 def test_samples_that_are_all_the_same_are_refused(method):
     same = np.ones((50, 2), np.float32)
-    with pytest.raises(ss._checks.InputError, match="x does not vary, all samples are the same: mend the sampler"):
+    with pytest.raises(ss._checks.InputError, match="no column of x varies, all rows are the same: mend the sampler"):
         ss.gof_test(same, -same, key=0, method=method, num_bootstrap=19)
 
 

@@ -7,11 +7,18 @@ import optax
 import pytest
 
 import slicestein as ss
+from slicestein._stein import bandwidths
 from slicestein.learning import amortised_sliced_svgd, amortised_svgd
 from slicestein.learning._amortised import sliced_force
 from slicestein.samplers._sliced_svgd import force as sampler_force
 from slicestein.samplers._svgd import force as full_force
-from tests.unit.standard_input import normal
+from tests.unit import standard_input
+
+
+def normal(*shape, seed=0):
+    """Standard normal variables of JAX."""
+    return jnp.asarray(standard_input.normal(*shape, seed=seed))
+
 
 METHODS = (amortised_svgd, amortised_sliced_svgd)
 KERNELS = (ss.RBF(0.8), ss.RBF(scale=0.35), ss.IMQ(1.3))
@@ -34,7 +41,7 @@ def test_every_data_point_has_the_force_of_the_sampler(kernel, count):
     g, z, s = directions(3), jnp.asarray(Z[:, :count]), jnp.asarray(S[:, :count])
     force, discrepancy, _ = sliced_force(z, s, g, kernel)
     for b in range(4):
-        expected = sampler_force(z[b], s[b], g, kernel.widths(g @ z[b].T), kernel)
+        expected = sampler_force(z[b], s[b], g, bandwidths.on_lines(kernel, g @ z[b].T), kernel)
         np.testing.assert_allclose(force[b], expected.total, rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(discrepancy[b], expected.discrepancy, rtol=1e-7)
 
@@ -84,12 +91,12 @@ def test_directions_climb_and_keep_their_length():
     score = lambda z, x: -z @ jnp.linalg.inv(mixing)
     method = amortised_sliced_svgd(as_given, score, optax.sgd(0.0), slice_optimizer=optax.adam(0.01))
     state, values = method.init(jnp.asarray(Z), None), []
-    np.testing.assert_array_equal(state.directions.g, np.eye(3))
+    np.testing.assert_array_equal(state.slices.g, np.eye(3))
     for _ in range(50):
         state, info, _ = method.step(state, None, 0)
         values.append(info.discrepancy)
     assert values[-1] > 1.05 * values[0]
-    np.testing.assert_allclose(jnp.linalg.norm(state.directions.g, axis=1), 1, rtol=1e-12)
+    np.testing.assert_allclose(jnp.linalg.norm(state.slices.g, axis=1), 1, rtol=1e-12)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -8,6 +8,7 @@ import pytest
 
 import slicestein as ss
 from slicestein import learning
+from tests.compilations import lowered
 from tests.unit.standard_input import S, X
 
 
@@ -28,7 +29,7 @@ TRAINERS = {
     "maxsksd-rg": lambda *args: learning.maxsksd(*args, optimize="rg"),
     "ksd": learning.ksd,
     "lsd": lambda *args: learning.lsd(
-        *args, linear_critic, jax.tree.map(jnp.zeros_like, CRITIC), critic_optimizer=optax.adam(0.03)
+        *args, linear_critic, jax.tree.map(np.zeros_like, CRITIC), critic_optimizer=optax.adam(0.03)
     ),
 }
 
@@ -142,6 +143,24 @@ def test_parameters_may_be_integers_and_the_critic_follows_the_data():
     assert state.critic["g"].dtype == jnp.float32
 
 
+@pytest.mark.parametrize("name", TRAINERS)
+def test_a_second_fit_compiles_nothing(name):
+    method = TRAINERS[name](gaussian_score, optax.adam(0.03))
+
+    def fit(seed):
+        data = np.random.default_rng(seed).standard_normal((50, 3)).astype(np.float32)
+        start = {"mean": np.full(3, seed, np.float32), "log_precision": np.zeros(3, np.float32)}
+        learning.fit(method, start, data, 30, key=seed, every=20, progress=False)
+
+    with jax.enable_x64(False):
+        with lowered() as first:
+            fit(0)
+        assert first
+        with lowered() as again:
+            fit(1)
+        assert not again
+
+
 def test_callback_ends_the_run():
     method = learning.ksd(gaussian_score, optax.adam(0.01))
     start = {"mean": jnp.zeros(3), "log_precision": jnp.zeros(3)}
@@ -175,5 +194,13 @@ def test_errors_name_their_cause():
         fit(learning.maxsksd(gaussian_score, optax.adam(0.01), basis=np.eye(3)[:2]))
     with pytest.raises(ValueError, match="basis must be orthogonal, its rows of length 1"):
         fit(learning.maxsksd(gaussian_score, optax.adam(0.01), basis=2 * np.eye(3)))
+    with pytest.raises(ValueError, match="column 1 of data does not vary"):
+        fit(learning.maxsksd(gaussian_score, optax.adam(0.01)), data=np.where(np.arange(3) == 1, 2.0, X))
+    with pytest.raises(ValueError, match="kernel must be RBF"):
+        learning.ksd(gaussian_score, optax.adam(0.01), kernel="rbf")
+    with pytest.raises(ValueError, match=r"optimizer must be an optax optimiser.* got 0\.01"):
+        learning.ksd(gaussian_score, 0.01)
+    with pytest.raises(ValueError, match="slice_steps must not be negative, got -1"):
+        learning.maxsksd(gaussian_score, optax.adam(0.01), slice_steps=-1)
     with pytest.raises(FloatingPointError, match="the loss is not finite within steps 0 to 5: use a smaller"):
         fit(learning.ksd(lambda params, x: x * jnp.inf, optax.adam(0.01)))

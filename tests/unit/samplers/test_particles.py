@@ -7,11 +7,20 @@ import optax
 import pytest
 
 import slicestein as ss
+from slicestein._stein import engine
 from slicestein.samplers._grassmann_svgd import _in_subspace
+from slicestein.samplers._lines import signal
 from slicestein.samplers._particles import with_rule
 from slicestein.samplers._sliced_svgd import force
 from slicestein.samplers._svgd import force as full_force
-from tests.unit.standard_input import S, X, normal
+from tests.compilations import lowered
+from tests.unit import standard_input
+from tests.unit.standard_input import S, X
+
+
+def normal(*shape, seed=0):
+    """Standard normal variables of JAX."""
+    return jnp.asarray(standard_input.normal(*shape, seed=seed))
 
 
 def sliced_force(x, s, g, kernel):
@@ -67,10 +76,15 @@ def test_discrepancies_are_those_of_the_package(kernel):
 
 
 @pytest.mark.parametrize("kernel", [ss.RBF(0.7), ss.IMQ(1.3)])
-@pytest.mark.parametrize("count", [8, 20])  # all pairs, and Fourier sums
-def test_one_dimension_is_svgd(kernel, count):
-    x, s = X[:count, :1], S[:count, :1]
-    one, other = full_force(x, s, kernel), sliced_force(x, s, jnp.ones((1, 1)), kernel)
+@pytest.mark.parametrize("count", [engine.FORCES_FOURIER_FROM - 1, engine.FORCES_FOURIER_FROM])
+def test_one_dimension_is_svgd(kernel, count, monkeypatch):
+    """By all pairs for few particles, and for the Gaussian by Fourier sums for many."""
+    sums = []
+    by_fourier = engine._fourier_gradient
+    monkeypatch.setattr(engine, "_fourier_gradient", lambda *args: sums.append(args) or by_fourier(*args))
+    x = normal(count, 1)
+    one, other = full_force(x, -(x**3), kernel), sliced_force(x, -(x**3), jnp.ones((1, 1)), kernel)
+    assert bool(sums) == (count >= 128 and isinstance(kernel, ss.RBF))
     np.testing.assert_allclose(other.total, one.total, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(other.repulsive, one.repulsive, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(other.discrepancy, one.discrepancy, rtol=1e-7)
@@ -78,7 +92,7 @@ def test_one_dimension_is_svgd(kernel, count):
 
 def test_many_particles_in_blocks(monkeypatch):
     whole = full_force(X, S, ss.RBF(1.0))
-    monkeypatch.setattr("slicestein._tiles.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("slicestein._stein.tiles.BLOCK_BYTES", 2000)
     for one, other in zip(whole, full_force(X, S, ss.RBF(1.0)), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
 
@@ -148,7 +162,7 @@ def test_the_second_basis_is_the_principal_axes_of_the_scores():
     precision = ROTATION @ np.diag(np.logspace(-1, 1, 6)) @ ROTATION.T
     x = normal(5000, 6)
     method = ss.sliced_svgd(lambda x: -x @ precision, optax.sgd(1e-6), refresh_every=1, slice_steps=0)
-    r = method.step(method.init(x))[0].directions.r
+    r = method.step(method.init(x))[0].slices.r
     np.testing.assert_array_equal(r[:6], np.eye(6))
     np.testing.assert_allclose(np.abs(r[6:] @ ROTATION), np.eye(6), atol=0.1)
 
@@ -158,19 +172,40 @@ def test_the_second_basis_turns_when_the_refreshes_have_doubled():
     state = method.init(normal(40, 6))
     turned, first = [], []
     for _ in range(8):
-        before, state = state.directions, method.step(state)[0]
-        turned.append(not np.array_equal(before.r[6:], state.directions.r[6:]))
-        first.append(np.array_equal(state.directions.r[:6], np.eye(6)))
+        before, state = state.slices, method.step(state)[0]
+        turned.append(not np.array_equal(before.r[6:], state.slices.r[6:]))
+        first.append(np.array_equal(state.slices.r[:6], np.eye(6)))
     assert turned == [True, True, False, True, False, False, False, True]
     assert all(first)
-    assert not np.allclose(state.directions.climbing[:6], np.eye(6), atol=0.02)  # the first basis climbs on
+    assert not np.allclose(state.slices.climbing[:6], np.eye(6), atol=0.02)  # the first basis climbs on
+
+
+@pytest.mark.parametrize("optimizer", [optax.adam(0.01), optax.adafactor(0.01), optax.sgd(0.01, momentum=0.9)])
+def test_a_basis_that_has_turned_is_climbed_from_rest(optimizer):
+    """What the optimiser has learned about the old axes is forgotten, what it knows about the first basis is not."""
+    options = {"refresh_every": 1, "slice_optimizer": optimizer, "slice_steps": 3}
+    method = ss.sliced_svgd(lambda x: -(x**3), optax.sgd(0.05), **options)
+    state = method.init(normal(40, 6))
+    for _ in range(4):  # turns with refreshes 1, 2 and 4
+        before, state = state, method.step(state)[0]
+    # The step by hand: the second basis starts at the new axes with a new optimiser, the first goes on.
+    x, s, r = before.particles, -(before.particles**3), state.slices.r
+    kept = before.slices.climbing[:6], jax.tree.map(lambda a: a[0], before.slices.optimizer)
+    fresh = r[6:], optimizer.init(r[6:])
+    for basis, (g, memory) in enumerate((kept, fresh)):
+        rows = slice(6 * basis, 6 * basis + 6)
+        for _ in range(3):
+            gradient = jax.grad(lambda g, rows=rows: signal(x[::2], s[::2], r[rows], g, ss.RBF()).sum())(g)
+            updates, memory = optimizer.update(-gradient, memory, g)
+            g = (g + updates) / jnp.linalg.norm(g + updates, axis=1, keepdims=True)
+        np.testing.assert_allclose(state.slices.climbing[rows], g, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(("shape", "kernel"), [((6, 6), ss.RBF()), ((5, 1), ss.RBF()), ((9, 3), ss.RBF(jnp.ones(3)))])
 def test_one_basis_where_a_second_cannot_be_found(shape, kernel):
     method = ss.sliced_svgd(lambda x: -x, optax.sgd(0.1), kernel=kernel, refresh_every=1)
     state, _ = method.step(method.init(normal(*shape)))
-    assert state.directions.r is None
+    assert state.slices.r is None
     assert np.isfinite(state.particles).all()
 
 
@@ -243,7 +278,7 @@ def test_directions_are_refreshed_by_age_or_by_displacement():
         state = method.init(start)
         for _ in range(3):
             state, _ = method.step(state)
-        return not np.allclose(state.directions.climbing, np.eye(3))
+        return not np.allclose(state.slices.climbing, np.eye(3))
 
     assert not turned(refresh_every=10, refresh_displacement=10.0)
     assert turned(refresh_every=3, refresh_displacement=10.0)
@@ -262,7 +297,7 @@ def test_directions_are_followed_where_they_find_more_than_noise():
         state = method.init(start)
         for _ in range(30):
             state, _ = method.step(state)
-        return np.abs(state.directions.g - np.eye(10)).max(1) > 0.1
+        return np.abs(state.slices.g - np.eye(10)).max(1) > 0.1
 
     assert turned(x).sum() <= 2
     assert turned(hidden)[:2].all()
@@ -273,7 +308,7 @@ def test_few_particles_keep_the_axes(count):
     method = ss.sliced_svgd(lambda x: -x, optax.sgd(0.1), basis="axes", refresh_every=1)
     state, _ = method.step(method.init(normal(count, 2)))
     assert np.isfinite(state.particles).all()
-    np.testing.assert_array_equal(state.directions.g, np.eye(2))
+    np.testing.assert_array_equal(state.slices.g, np.eye(2))
 
 
 @pytest.mark.parametrize(("scale", "turned"), [(0.01, 0), (0.387, 60)])
@@ -281,8 +316,33 @@ def test_a_narrow_kernel_keeps_the_axes(scale, turned):
     """It sees single particles, on every line alike; a wider one sees that all are off, and lines turn."""
     options = {"kernel": ss.RBF(scale=scale), "bandwidth_rule": "median/log n", "basis": "axes", "refresh_every": 1}
     method = ss.sliced_svgd(lambda x: -x, optax.sgd(1e-6), **options)
-    g = ss.run(method, 5 + normal(200, 60), 10, progress=False).state.directions.g
+    g = ss.run(method, 5 + normal(200, 60), 10, progress=False).state.slices.g
     assert (g != jnp.eye(60)).any(1).sum() == turned
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_second_run_compiles_nothing(name):
+    with jax.enable_x64(False):
+        method, batches = METHODS[name](lambda x, shift: shift - x), lambda step: (1.0 / (1 + step),)
+        run = lambda seed: ss.run(method, normal(30, 4, seed=seed), 30, every=20, arguments=batches, progress=False)
+        with lowered() as first:
+            run(0)
+        assert first
+        with lowered() as again:
+            run(1)
+        assert not again
+
+
+def test_functions_that_cannot_be_hashed_can_still_be_run():
+    class Batches:
+        __hash__ = None
+
+        def __call__(self, step):
+            return (1.0,)
+
+    method = ss.svgd(lambda x, shift: shift - x, optax.sgd(0.5))
+    result = ss.run(method, normal(20, 2), 100, arguments=Batches(), progress=False)
+    np.testing.assert_allclose(result.particles.mean(0), 1, atol=0.1)
 
 
 def test_a_run_stops_when_told():
@@ -312,3 +372,22 @@ def test_faults_are_named():
         ss.run(ss.svgd(lambda x: -(x**3), optax.sgd(1e6)), X, 200, progress=False)
     with pytest.raises(ValueError, match="num_steps"):
         ss.run(method, X, 0)
+    with pytest.raises(ValueError, match=r"optimizer must be an optax optimiser.* got 0\.1"):
+        ss.svgd(lambda x: -x, 0.1)
+    with pytest.raises(ValueError, match="score_fn must be a function, got ndarray"):
+        ss.svgd(-np.asarray(X), optax.adam(0.1))
+    with pytest.raises(ValueError, match="kernel must be RBF"):
+        ss.grassmann_svgd(lambda x: -x, optax.adam(0.1), key=0, kernel="rbf")
+    with pytest.raises(ValueError, match=r"bandwidth must be a number or have shape \(3,\)"):
+        ss.sliced_svgd(lambda x: -x, optax.adam(0.1), kernel=ss.RBF(np.ones(2))).init(X)
+    with pytest.raises(ValueError, match="refresh_every must be positive, got 0"):
+        ss.sliced_svgd(lambda x: -x, optax.adam(0.1), refresh_every=0)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_particles_in_one_place_have_no_median_distance(name):
+    with pytest.raises(ValueError, match=r"no column of particles varies|column 0 of particles does not vary"):
+        METHODS[name](lambda x: -x).init(np.ones((5, 2)))
+    if name == "sliced":  # a line with one point; distances in the full space are not zero
+        with pytest.raises(ValueError, match="column 1 of particles does not vary: start them apart, or pass a fixed"):
+            METHODS[name](lambda x: -x).init(jnp.asarray(X).at[:, 1].set(0.0))

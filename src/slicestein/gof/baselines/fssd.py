@@ -170,7 +170,7 @@ class FSSD(Method):
         rng, num_train = problem.rng, 0
         if self.locations == "rand":
             x, s = tested.flat
-            _checks.varies(x)
+            _checks.rows_differ(x)
             locations, bandwidth = initial_locations(x, rng, self.num_locations), median_distance(x)
         else:
             if self.train is None:
@@ -179,7 +179,7 @@ class FSSD(Method):
             else:
                 fit = as_rows(*self.train, "train")
                 _checks.as_wide_as(tested.x, train=fit[0])
-            _checks.varies(fit[0])
+            _checks.rows_differ(fit[0])
             locations, bandwidth = fit_locations(*fit, rng, self.num_locations)
             num_train = len(fit[0])
         x, s = tested.flat

@@ -18,17 +18,12 @@ import numpy as np
 from jaxtyping import Float
 
 from slicestein import _checks
+from slicestein._stein import full_space
 from slicestein._stein.numpy_bandwidths import full_bandwidth
 from slicestein.gof import dependence, null
 from slicestein.gof.method import Bootstrap, Method, Problem, choose_bootstrap, independent
 from slicestein.gof.result import GofResult
 from slicestein.kernels import RBF, Kernel
-
-
-def squared_distances(x: Float[np.ndarray, "n d"], y: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "n k"]:
-    """Squared distances by one matrix product, clipped at zero. Centre the inputs first: it saves digits."""
-    square_x, square_y = np.sum(x**2, axis=1), np.sum(y**2, axis=1)
-    return np.maximum(square_x[:, None] + square_y - 2 * x @ y.T, 0)
 
 
 def ksd_matrix(
@@ -47,16 +42,7 @@ def ksd_matrix(
     -----
     Cost: O(N^2 D) time in three matrix products, O(N^2) memory.
     """
-    bandwidth = full_bandwidth(kernel, x)
-    y = (x - x.mean(0)) / bandwidth
-    b = s * bandwidth  # scores in the scaled space
-    q = squared_distances(y, y)
-    np.fill_diagonal(q, 0)
-    k, k1, k2 = kernel.derivatives(q)
-    cross = b @ y.T
-    own = np.sum(b * y, axis=1)
-    difference = own[:, None] + own - cross - cross.T
-    return (k * (b @ b.T) - k1 * difference - k2 - (x.shape[1] - 1) * k1) / bandwidth**2
+    return full_space.matrix(full_space.scale(x, s, full_bandwidth(kernel, x)), kernel)
 
 
 def linear_ksd_terms(
@@ -69,16 +55,13 @@ def linear_ksd_terms(
 
     Halves keep the pairs of a Markov chain nearly independent. Cost: O(N D).
     """
-    bandwidth, half = full_bandwidth(kernel, x), len(x) // 2
+    half = len(x) // 2
     first, second = (slice(half), slice(half, 2 * half))
     if pairing == "neighbours":
         first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
-    gap = (x[first] - x[second]) / bandwidth
-    b, c = s[first] * bandwidth, s[second] * bandwidth
-    k, k1, k2 = kernel.derivatives(np.sum(gap**2, axis=1))
-    dot = np.sum(b * c, axis=1)
-    difference = np.sum((b - c) * gap, axis=1)
-    return (k * dot - k1 * difference - k2 - (x.shape[1] - 1) * k1) / bandwidth**2
+    y, s, c = full_space.scale(x, s, full_bandwidth(kernel, x))
+    one, other = (full_space.Scaled(y[rows], s[rows], c) for rows in (first, second))
+    return full_space.of_pairs(kernel, one, other)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,9 +17,9 @@ from jaxtyping import Float
 
 from slicestein import _checks
 from slicestein._checks import InputError
+from slicestein._stein.full_space import squared_distances
 from slicestein._stein.numpy_bandwidths import full_bandwidth
 from slicestein.gof import null
-from slicestein.gof.baselines.ksd import squared_distances
 from slicestein.gof.method import Method, Problem, independent
 from slicestein.gof.result import GofResult
 from slicestein.kernels import RBF, Kernel

@@ -29,7 +29,8 @@ from scipy.special import gammaln
 
 from slicestein import _checks
 from slicestein._checks import InputError
-from slicestein._stein.numpy_bandwidths import median_distance, thin
+from slicestein._stein.bandwidths import thin
+from slicestein._stein.numpy_bandwidths import median_distance
 from slicestein.gof.method import Method, Problem, independent
 from slicestein.gof.null import Outcome, gaussian_draws, outcome
 from slicestein.gof.result import GofResult
@@ -93,7 +94,7 @@ class IMQLaw(NamedTuple):
     r"""L1 IMQ: $F = (c^2 + |x - z|^2)^\beta$, and t-distributed locations around a centre."""
 
     centre: Float[np.ndarray, " d"]
-    offset: Float[np.ndarray, ""]  # c
+    offset: float  # c
     df: float
 
     @property
@@ -138,15 +139,15 @@ class SechLaw(NamedTuple):
     """
 
     centre: Float[np.ndarray, " d"]
-    rate: Float[np.ndarray, ""]  # a
+    rate: float  # a
 
     @property
-    def steepness(self) -> Float[np.ndarray, ""]:
+    def steepness(self) -> float:
         """b, the steepness of the features."""
         return math.sqrt(2 * math.pi) * self.rate
 
     @property
-    def location_steepness(self) -> Float[np.ndarray, ""]:
+    def location_steepness(self) -> float:
         r"""$\kappa = 2 \xi b$: locations have the density $\prod_d (\kappa / \pi) sech(\kappa z_d)$."""
         return 2 * XI * self.steepness
 
@@ -221,7 +222,7 @@ class _RandomFeatures(Method):
     def test(self, problem: Problem) -> GofResult:
         """Test all rows."""
         x, s = independent(problem, self.name).flat
-        _checks.varies(x)
+        _checks.rows_differ(x)
         model = None
         if self.model_samples is not None:
             if problem.score_fn is None:
