@@ -81,15 +81,14 @@ def by_the_definition(x, s, r, g, derivatives):
 def test_the_derivatives_written_out_here_are_derivatives():
     for function in (rbf, imq, matern):
         for d in (-2.3, -0.4, 0.7, 3.1):
-            k, k1, k2 = function(d)
+            _, k1, k2 = function(d)
             assert (function(d + 1e-5)[0] - function(d - 1e-5)[0]) / 2e-5 == pytest.approx(k1, rel=1e-7)
             assert (function(d + 1e-5)[1] - function(d - 1e-5)[1]) / 2e-5 == pytest.approx(k2, rel=1e-7, abs=1e-9)
 
 
-# Of V: the trapezoid rule ends where kernel and spectrum are 1e-5, and its error is about the square of that times the
-# number of terms, so 1e-6. The other kernels are projected on the span of the kernel at nodes 0.4 bandwidths apart: exact
-# at the nodes, and short of h(x, x) in between by 0.02 for IMQ and by 0.06 for the rougher Matern, of which a mean over
-# pairs keeps about a tenth.
+# Of V: the trapezoid rule ends where kernel and spectrum are 1e-5, which leaves 2e-6 of h(x, x) and less of a mean. The
+# other kernels are projected on the span of the kernel at nodes 0.4 bandwidths apart: exact at the nodes, and short of
+# h(x, x) in between by 0.02 for IMQ and by 0.06 for the rougher Matern, of which a mean over pairs keeps about a tenth.
 CASES = [(RBF(), rbf, 2e-6), (IMQ(), imq, 0.005), (Matern(smoothness=2.5), matern, 0.02)]
 ROUNDING = {"float64": 1e-10, "float32": 1e-4}
 

@@ -67,7 +67,7 @@ def test_an_origin_far_away_does_not_matter_in_single_precision():
 
 
 def stein_matrix(ruler, x, s):
-    """The weighted sum over slices of h between all rows, by its definition: bandwidths and weights are in the lines."""
+    """The weighted sum over slices of h between all rows by its definition; bandwidths and weights are in the lines."""
     y, sy = ruler.coordinates((x - ruler.origin).astype(float), s.astype(float))
     lines = ruler.lines
     total = 0.0
@@ -125,7 +125,7 @@ def test_the_number_of_samples_is_that_of_those_measured():
 
 
 def test_the_standard_error_is_that_of_repeated_samples():
-    """With one ruler for all of them. 300 repetitions know a standard deviation to 4%, 4% of error is the jackknife's."""
+    """With one ruler for all of them. 300 repetitions know a standard deviation to 4%; the jackknife is biased too."""
     ruler = quality._ruler([as_chains(1.3 * normal(999), score_fn)], np.random.default_rng(0))
     found = [quality._measure(ruler, as_chains(1.3 * normal(i, 400), score_fn)) for i in range(300)]
     values, errors = np.array(found).T
