@@ -53,6 +53,12 @@ def test_values_that_single_precision_cannot_tell_apart_are_kept():
     assert far.pvalue == near.pvalue
 
 
+def test_numbers_beyond_single_precision_are_finite():
+    x = X.copy()
+    x[3, 1] = 1e300
+    np.testing.assert_array_equal(as_rows(x, -x)[0], x)
+
+
 @pytest.mark.parametrize(("x_type", "s_type"), [("float64", "float32"), ("float32", "float64"), ("float16", "float64")])
 def test_samples_and_scores_have_one_type_the_better_one(x_type, s_type):
     x, s = as_rows(X.astype(x_type), X.astype(s_type))
