@@ -21,7 +21,7 @@ demo: .venv/.installed  ## a right and a wrong sampler: verdicts on the screen, 
 	$(BIN)/slicestein demo
 
 test: .venv/.installed  ## every test
-	$(BIN)/python -m pytest -n $(JOBS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)  # every worker has a core, not all of them
 
 integration: .venv/.installed-adapters  ## adapters and docs pages with the packages they are for
 	$(BIN)/python -m pytest tests/integration tests/test_docs.py tests/unit/test_files.py

@@ -5,7 +5,7 @@ Samples and the score of an unnormalised model in; a number, a test, or better p
 
 from importlib import import_module as _import_module
 from importlib.metadata import version as _version
-from types import ModuleType as _ModuleType
+from typing import Any as _Any
 
 from slicestein import gof
 from slicestein._checks import InputError
@@ -35,6 +35,7 @@ __all__ = [
     "Slices",
     "Whitening",
     "active_slices",
+    "check",
     "fit_slices",
     "gof",
     "gof_test",
@@ -53,8 +54,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _ModuleType:
+def __getattr__(name: str) -> _Any:
     """Modules that need more than the core are imported when they are first used."""
+    if name == "check":
+        return _import_module("slicestein.adapters.check").check
     if name in ("adapters", "learning", "plot", "quality", "report"):
         return _import_module(f"slicestein.{name}")
     if name == "demo":

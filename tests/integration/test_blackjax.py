@@ -86,3 +86,12 @@ def test_single_precision_is_refused_where_it_cannot_tell_draws_apart():
         ss.adapters.from_blackjax(states, lambda p: -0.5 * (p - 1e8) ** 2)
     draws = ss.adapters.from_blackjax(states, lambda p: -0.5 * (p - 1e8) ** 2)
     np.testing.assert_allclose(draws.score[0, :, 0], 1e8 - x, atol=1e-6)
+
+
+def test_check_takes_states_and_the_density_that_was_sampled():
+    states = jax.vmap(run)(jax.random.split(jax.random.key(1), 3))
+    assert ss.check(logdensity_fn, states, chain_axis=0).verdict == "fits"
+    wrong = ss.check(lambda position: logdensity_fn(position) - 1.5 * position["a"] ** 2, states, chain_axis=0)
+    assert (wrong.verdict, wrong.parameters[0].name) == ("wrong", "a")
+    with pytest.raises(ss.InputError, match="with states of BlackJAX no more arguments are needed, got steps"):
+        ss.check(logdensity_fn, states, steps=3)

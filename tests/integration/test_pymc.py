@@ -160,3 +160,42 @@ def test_draws_with_other_axes_are_refused():
     flat = xarray.Dataset({"beta": (("sample", "i", "j"), np.zeros((4, 2, 2)))})
     with pytest.raises(ValueError, match=r"have dimensions \('sample', 'i', 'j'\)"):
         ss.adapters.from_pymc(square(), {"posterior": flat})
+
+
+# --- one call ----------------------------------------------------------------------------------
+
+
+def test_check_takes_a_model_or_stored_gradients(model, trace):
+    by_model, by_trace = ss.check(model, trace), ss.check(trace)
+    assert by_model.verdict == by_trace.verdict == "fits"
+    np.testing.assert_allclose(by_model.draws.score, by_trace.draws.score, rtol=1e-6, atol=1e-8)
+    with pm.Model() as other:  # the same variables, and a prior mistyped
+        mu = pm.Normal("mu", 0, 0.05)
+        sd = pm.HalfNormal("sd", 5)
+        beta = pm.Normal("beta", 0, 1, shape=2)
+        w = pm.Dirichlet("w", np.ones(3))
+        upper = pm.Uniform("upper", 0, sd)
+        pm.Normal("y", mu + beta.sum() + w[0] + upper, sd, observed=Y)
+    wrong = ss.check(other, trace)
+    assert (wrong.verdict, wrong.parameters[0].name) == ("wrong", "mu")
+
+
+def test_check_tells_of_divergences(trace):
+    stats = trace["sample_stats"].copy()
+    for name, count in (("diverging", 7), ("maxdepth_reached", 4)):
+        flags = np.zeros((2, 300), bool)
+        flags[1, :count] = True
+        stats[name] = (("chain", "draw"), flags)
+    tree = xarray.DataTree.from_dict({"sample_stats": stats})
+    result = ss.check(tree)
+    assert len(result.notes) == 2
+    assert "7 of 600 transitions diverged" in str(result)
+    assert "4 of 600 trajectories were cut off" in str(result)
+    assert ss.check(trace).notes == () or trace["sample_stats"]["diverging"].any()
+
+
+def test_check_refuses_a_model_alone_and_arguments_that_are_not_needed(model, trace):
+    with pytest.raises(ss.InputError, match="fit is missing"):
+        ss.check(model)
+    with pytest.raises(ss.InputError, match="with a PyMC model no more arguments are needed, got ndarray, alpha"):
+        ss.check(model, trace, Y, alpha=0.1)

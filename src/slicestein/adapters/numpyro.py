@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from slicestein._checks import InputError
 from slicestein.adapters.draws import Draws, scores_of
+from slicestein.rows.arrays import coarse_columns
 from slicestein.rows.variables import flatten_variables
 from slicestein.score import score_from
 
@@ -65,6 +67,11 @@ def _by_chain(sites: dict[str, tuple[Any, tuple[int, ...]]]) -> dict[str, Any]:
             raise InputError(
                 f"draws of site {name} have shape {value.shape}, and the site {shape}: pass (draws, ...) or "
                 "(chains, draws, ...)"
+            )
+        if value.dtype == jnp.float32 and coarse_columns(np.asarray(draws).reshape(math.prod(lead), -1)).any():
+            raise InputError(
+                f"NumPyro works in single precision, in which draws of site {name} are all the same: set "
+                'jax.config.update("jax_enable_x64", True), or shift the parameter'
             )
         leads[name] = lead
         grouped[name] = value[None] if len(lead) == 1 else value

@@ -59,6 +59,7 @@ class GofResult:
     rhat: Float[np.ndarray, " d"] | None = field(default=None, repr=False)
     ess: Float[np.ndarray, " d"] | None = field(default=None, repr=False)
     stray_chain: int | None = None  # the chain that is elsewhere, where chains disagree
+    notes: tuple[str, ...] = ()  # what the sampler has said of its own run
 
     @property
     def reject(self) -> bool:
@@ -115,7 +116,7 @@ class GofResult:
         """Plain Python values, ready for JSON."""
         names = ("statistic", "pvalue", "alpha", "reject", "verdict", "reason", "method", "num_train", "num_test")
         plain = {name: getattr(self, name) for name in (*names, "components", "bootstrap", "stray_chain")}
-        plain["names"] = self.names and list(self.names)
+        plain["names"], plain["notes"] = self.names and list(self.names), list(self.notes)
         plain["parameters"] = self.parameters and [parameter._asdict() for parameter in self.parameters]
         arrays: dict[str, Any] = {
             name: getattr(self, name) for name in ("null_distribution", "per_slice", "per_dimension", "rhat", "ess")

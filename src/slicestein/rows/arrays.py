@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
@@ -93,9 +93,7 @@ def score_at(score_fn: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n
 
 def _resolved(x: Float[np.ndarray, "n d"]) -> None:
     """Require that single precision, in which the score was computed, can tell the samples apart."""
-    with np.errstate(over="ignore", invalid="ignore"):  # where they overflow the scores do, and are refused
-        coarse = np.spacing(np.abs(x).max(0).astype(np.float32)) > COARSEST * x.std(0)
-    coarse &= np.ptp(x, axis=0) > 0  # a column that does not vary is another matter
+    coarse = coarse_columns(x)
     if coarse.any():
         column = int(np.argmax(coarse))
         raise InputError(
@@ -103,6 +101,13 @@ def _resolved(x: Float[np.ndarray, "n d"]) -> None:
             'like, are all the same: set jax.config.update("jax_enable_x64", True), shift the parameter, or pass '
             "the scores as an array"
         )
+
+
+def coarse_columns(x: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " d"]:
+    """Columns whose rows single precision cannot tell apart; one that does not vary is another matter."""
+    with np.errstate(over="ignore", invalid="ignore"):  # where they overflow the scores do, and are refused
+        coarse = np.spacing(np.abs(x).max(0).astype(np.float32)) > COARSEST * x.std(0)
+    return coarse & (np.ptp(x, axis=0) > 0)
 
 
 def _real(name: str, value: Any) -> np.ndarray:
