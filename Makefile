@@ -1,5 +1,6 @@
 PYTHON ?= python3
 JOBS ?= 2
+CALLS ?= 1000000
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -10,7 +11,7 @@ export SLICESTEIN_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: help demo test integration check bench docs clean
+.PHONY: help demo test integration check bench fuzz docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -20,7 +21,7 @@ demo: .venv/.installed  ## a right and a wrong sampler: verdicts on the screen, 
 	$(BIN)/slicestein demo
 
 test: .venv/.installed  ## every test
-	$(BIN)/python -m pytest -n $(JOBS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)  # every worker has a core, not all of them
 
 integration: .venv/.installed-adapters  ## adapters and docs pages with the packages they are for
 	$(BIN)/python -m pytest tests/integration tests/test_docs.py tests/unit/test_files.py
@@ -35,6 +36,15 @@ check: .venv/.installed  ## style, types, import layers, examples in docstrings 
 bench: .venv/.installed  ## accuracy and time, side by side
 	$(BIN)/python -m benchmarks
 
+# Arithmetic as in setup.py, sanitizers on; SIMD= leaves one version of each kernel.
+fuzz:  ## random calls of the C++ kernels
+	@mkdir -p build
+	$(CXX) -std=c++17 -O1 -g -pthread -Wall -Wextra -DSIMD= -Isrc/slicestein/_stein \
+	    -ffp-contract=fast -fassociative-math -fno-signed-zeros -fno-trapping-math -fno-math-errno \
+	    -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all \
+	    tests/fuzz/fuzz_trig.cpp -o build/fuzz_trig
+	build/fuzz_trig $(CALLS)
+
 docs: .venv/.installed-docs  ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@! grep -rl 'class="arithmatex"' site  # every formula has become MathML
@@ -45,7 +55,7 @@ clean:  ## remove what was built; .venv stays and is refreshed by the next targe
 	find src tests benchmarks examples experiments -name __pycache__ -prune -exec rm -r {} + 2>/dev/null || true
 
 # setuptools and jax first, then no build isolation: jax, needed to build, is downloaded once.
-.venv/.installed: pyproject.toml setup.py constraints.txt $(wildcard src/slicestein/_stein/_trig.cpp)
+.venv/.installed: pyproject.toml setup.py constraints.txt $(wildcard src/slicestein/_stein/_trig*.*[ph])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) setuptools jax

@@ -35,9 +35,11 @@ def work(cell: dict) -> dict:
     noise = np.random.default_rng([cell["seed"], cell["d"]]).standard_normal((DRAWS, cell["d"]))
     noise[1:] *= np.sqrt(1 - cell["coefficient"] ** 2)
     x = scipy.signal.lfilter([1], [1, -cell["coefficient"]], noise, axis=0)[None]  # one chain
+    options = {"bootstrap": cell["bootstrap"]}
+    method = ss.gof.KSD(**options) if cell["method"] == "ksd" else ss.gof.MaxSKSD(cell["method"][8:], **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the draws are correlated is the point
-        result = ss.gof_test(x, -x, key=cell["seed"], method=cell["method"], bootstrap=cell["bootstrap"])
+        result = ss.gof_test(x, -x, key=cell["seed"], method=method)
     return {"pvalue": result.pvalue}
 
 

@@ -84,14 +84,17 @@ def work(cell: dict) -> dict:
     rng = np.random.default_rng([cell["seed"], cell["d"], PROBLEMS.index(cell["problem"].split()[-1])])
     x, score_fn, model = draw(cell["problem"], rng, 1000, cell["d"])
     start = time.perf_counter()
-    options = {"key": cell["seed"], "bootstrap": cell["bootstrap"]}
     if cell["method"] == "maxsksd-g from random":  # as in the paper: ascent from random g, nothing held out
         train, x = x[:200], x[200:]
         fit = ss.fit_slices(train, score_fn, key=cell["seed"], init="random", steps=100, hold_out=0.0)
-        result = ss.gof_test(x, score_fn, slices=fit.slices, method="maxsksd-g", **options)
+        method = ss.gof.MaxSKSD("g", slices=fit.slices, bootstrap=cell["bootstrap"])
+    elif cell["method"] == "mmd":
+        method = ss.gof.MMD(model, bootstrap=cell["bootstrap"])
+    elif cell["method"].startswith("maxsksd"):
+        method = ss.gof.MaxSKSD(cell["method"].removeprefix("maxsksd-"), bootstrap=cell["bootstrap"])
     else:
-        samples = model if cell["method"] == "mmd" else None
-        result = ss.gof_test(x, score_fn, method=cell["method"], model_samples=samples, **options)
+        method = ss.gof.KSD(bootstrap=cell["bootstrap"]) if cell["method"] == "ksd" else cell["method"]
+    result = ss.gof_test(x, score_fn, key=cell["seed"], method=method)
     seconds = time.perf_counter() - start
     return {"pvalue": result.pvalue, "statistic": result.statistic, "seconds": round(seconds, 3)}
 

@@ -70,11 +70,14 @@ def work(cell: dict) -> dict:
     common = {"key": cell["seed"], "num_bootstrap": 1000}
     for method in cell["methods"]:
         name, _, alone = method.partition(", ")
-        options = {"model_samples": y} if method == "mmd" else {}
-        if name.startswith("maxsksd"):
-            options = {"train": (train, model.score), "steps": 60, "omnibus": not alone}
-        tested = x[:800] if name.startswith("maxsksd") else x
-        results[method] = ss.gof_test(tested, model.score, method=name, **options, **common).pvalue
+        chosen, tested = name, x
+        if name == "mmd":
+            chosen = ss.gof.MMD(y)
+        elif name.startswith("maxsksd"):
+            more = {"omnibus": False} if alone else {}
+            chosen = ss.gof.MaxSKSD(name.removeprefix("maxsksd-"), train=(train, model.score), steps=60, **more)
+            tested = x[:800]
+        results[method] = ss.gof_test(tested, model.score, method=chosen, **common).pvalue
     return {"pvalues": results, "seconds": round(time.perf_counter() - start, 2)}
 
 

@@ -33,7 +33,6 @@ def work(cell: dict) -> dict:
     import jax.numpy as jnp
 
     import slicestein as ss
-    from slicestein._directions.whitening import whiten
     from slicestein.samplers import SGHMC
 
     covariance = target(cell["seed"])
@@ -49,7 +48,7 @@ def work(cell: dict) -> dict:
         samples.append(sampler.sample(keys[2], states[-1], DRAWS, thin=THIN).reshape(-1, DIM))
 
     train = jnp.concatenate(burn_in)
-    coordinates = whiten(train, score_fn(train))
+    coordinates = ss.whiten(train, score_fn)
     slices = {
         optimize: ss.fit_slices(
             *coordinates(train, score_fn(train)), key=cell["seed"], optimize=optimize, num_slices=DIM, steps=0

@@ -38,19 +38,19 @@ def work(cell: dict) -> dict:
     import jax
 
     import slicestein as ss
-    from slicestein._directions.whitening import whiten
+    from slicestein.gof import MaxSKSD
 
     rng = np.random.default_rng([cell["seed"], cell["d"], PROBLEMS.index(cell["problem"].split()[-1])])
     x, score_fn, _ = draw(cell["problem"], rng, 1000, cell["d"])
     s = np.asarray(score_fn(x))
-    coordinates = whiten(x[:200], s[:200])
+    coordinates = ss.whiten(x[:200], s[:200])
     train, test = coordinates(x[:200], s[:200]), coordinates(x[200:], s[200:])
     for _ in range(2):  # the second time nothing is compiled
         start = time.perf_counter()
         fit = ss.fit_slices(*train, key=cell["seed"], optimize=cell["optimize"], **CHOICES[cell["choice"]])
         jax.block_until_ready(fit)
         seconds = time.perf_counter() - start
-    result = ss.gof_test(*test, key=cell["seed"], slices=fit.slices)
+    result = ss.gof_test(*test, key=cell["seed"], method=MaxSKSD(slices=fit.slices))
     return {"pvalue": result.pvalue, "fit_seconds": round(seconds, 4)}
 
 

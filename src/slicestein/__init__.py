@@ -5,14 +5,17 @@ Samples and the score of an unnormalised model in; a number, a test, or better p
 
 from importlib import import_module as _import_module
 from importlib.metadata import version as _version
-from types import ModuleType as _ModuleType
+from typing import Any as _Any
 
+from slicestein import gof
+from slicestein._checks import InputError
 from slicestein._directions.active import active_slices
 from slicestein._directions.fitting import SliceFit, fit_slices
+from slicestein._directions.whitening import Whitening, whiten
 from slicestein._stein.ssd import SSD, ssd
 from slicestein.discrepancy import integrated_sksd, ksd, sksd, witness
+from slicestein.gof.door import gof_test
 from slicestein.gof.result import GofResult
-from slicestein.gof.test import gof_test
 from slicestein.kernels import IMQ, RBF, Kernel, Matern
 from slicestein.samplers import grassmann_svgd, noisy_svgd, run, sliced_svgd, svgd
 from slicestein.score import score_from
@@ -25,12 +28,16 @@ __all__ = [
     "RBF",
     "SSD",
     "GofResult",
+    "InputError",
     "Kernel",
     "Matern",
     "SliceFit",
     "Slices",
+    "Whitening",
     "active_slices",
+    "check",
     "fit_slices",
+    "gof",
     "gof_test",
     "grassmann_svgd",
     "integrated_sksd",
@@ -42,12 +49,17 @@ __all__ = [
     "sliced_svgd",
     "ssd",
     "svgd",
+    "whiten",
     "witness",
 ]
 
 
-def __getattr__(name: str) -> _ModuleType:
+def __getattr__(name: str) -> _Any:
     """Modules that need more than the core are imported when they are first used."""
+    if name == "check":
+        return _import_module("slicestein.adapters.check").check
     if name in ("adapters", "learning", "plot", "quality", "report"):
         return _import_module(f"slicestein.{name}")
+    if name == "demo":
+        return _import_module("slicestein._cli.demo")
     raise AttributeError(f"module 'slicestein' has no attribute {name!r}")

@@ -42,6 +42,13 @@ def as_key(key: Any) -> Array:
     raise InputError(f"key must be an int seed or a jax.random.key, got {type(key).__name__}")
 
 
+def as_generator(key: Any) -> np.random.Generator:
+    """Turn an int seed or a JAX key into a NumPy generator."""
+    if isinstance(key, int | np.integer) and not isinstance(key, bool) and key >= 0:
+        return np.random.default_rng(int(key))
+    return np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))))
+
+
 def one_of(name: str, value: Any, allowed: Collection[str]) -> None:
     """Require that an option is one of the allowed strings."""
     if value not in allowed:
@@ -85,10 +92,18 @@ def floating(value: Any) -> Array:
     return array.astype(float_type(array.dtype))
 
 
+def to_jax(value: Any) -> Array:
+    """An array of JAX; one of NumPy is handed over without a program, and is a value even where JAX is tracing."""
+    if not isinstance(value, np.ndarray):
+        return jnp.asarray(value)
+    with jax.ensure_compile_time_eval():
+        return jax.device_put(value)
+
+
 def as_matrix(name: str, value: Any, *, columns: str = "D") -> Float[Array, "n d"]:
     """Return a two-dimensional floating array, at least single precision."""
     try:
-        array = jnp.asarray(value)
+        array = to_jax(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a numeric array of shape (N, {columns}): {error}") from None
     if jnp.issubdtype(array.dtype, jnp.complexfloating) or not jnp.issubdtype(array.dtype, jnp.number):
@@ -98,12 +113,8 @@ def as_matrix(name: str, value: Any, *, columns: str = "D") -> Float[Array, "n d
         raise InputError(f"{name} must have shape (N, {columns}), got {array.shape}{hint}")
     if array.shape[1] == 0:
         raise InputError(f"{name} has no columns: got shape {array.shape}")
-    return array.astype(float_type(array.dtype))
-
-
-@jax.jit
-def _all_finite(*arrays: Array) -> Array:
-    return jnp.stack([jnp.isfinite(a).all() for a in arrays])
+    dtype = float_type(array.dtype)
+    return array if array.dtype == dtype else array.astype(dtype)  # a conversion is a program, even to the same type
 
 
 def orthogonal(name: str, value: Any, dim: int) -> None:
@@ -114,16 +125,11 @@ def orthogonal(name: str, value: Any, dim: int) -> None:
         raise InputError(f"{name} must be orthogonal, its rows of length 1 and at right angles")
 
 
-def finite(**arrays: Array) -> None:
+def finite(**arrays: Any) -> None:
     """Require finite values, and say where the first bad one is."""
-    concrete = {name: a for name, a in arrays.items() if is_concrete(a)}
-    if not concrete:
-        return
-    with jax.ensure_compile_time_eval():  # constants inside a traced function are values too
-        all_good = np.asarray(_all_finite(*concrete.values()))
-    for (name, array), good in zip(concrete.items(), all_good, strict=True):
-        if not good:
-            bad = ~np.isfinite(np.asarray(array))
+    for name, array in arrays.items():
+        if is_concrete(array) and not np.isfinite(values := np.asarray(array)).all():
+            bad = ~np.isfinite(values)
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             raise InputError(
                 f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at {where}: "
@@ -131,9 +137,21 @@ def finite(**arrays: Array) -> None:
             )
 
 
-def samples_and_score(x: Any, score: ScoreLike) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
-    """Validate samples and the score given as an array or as a batched function of the samples."""
-    x = as_matrix("x", x)
+def origin_of(x: Any) -> Float[np.ndarray, " d"] | float:
+    """The mean of samples that JAX will cut to single precision, where they are still known better; else 0."""
+    if not isinstance(x, np.ndarray) or x.dtype != np.float64 or x.ndim != 2 or jax.config.read("jax_enable_x64"):
+        return 0.0
+    return x.mean(0)
+
+
+def samples_and_score(
+    x: Any, score: ScoreLike, *, origin: Any = 0.0
+) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
+    """Validate samples and the score given as an array or as a batched function of the samples.
+
+    Samples are returned as seen from ``origin``: see `origin_of`.
+    """
+    given, x = x, as_matrix("x", x)
     if x.shape[0] < 2:
         raise InputError(f"x must hold at least two samples, got shape {x.shape}")
     if callable(score):
@@ -150,20 +168,43 @@ def samples_and_score(x: Any, score: ScoreLike) -> tuple[Float[Array, "n d"], Fl
     if s.shape != x.shape:
         raise InputError(f"score must have the shape of x, {x.shape}, got {s.shape}")
     finite(x=x, score=s)
+    if np.ndim(origin):
+        x = as_matrix("x", given - origin)
     dtype = jnp.promote_types(x.dtype, s.dtype)
     return x.astype(dtype), s.astype(dtype)
 
 
-def columns_vary(x: Float[Array, "n d"], name: str = "x", remedy: str = "drop it, or mend the sampler") -> None:
+def columns_vary(x: Any, name: str = "x", remedy: str = "drop it, or mend the sampler") -> None:
     """Require that no column is constant."""
     if is_concrete(x) and (constant := np.ptp(np.asarray(x), axis=0) == 0).any():
         raise InputError(f"column {int(np.argmax(constant))} of {name} does not vary: {remedy}")
 
 
-def rows_differ(x: Float[Array, "n d"], name: str, remedy: str) -> None:
+def rows_differ(x: Any, name: str = "x", remedy: str = "mend the sampler") -> None:
     """Require that the rows are not all the same."""
     if is_concrete(x) and not np.ptp(np.asarray(x), axis=0).any():
         raise InputError(f"no column of {name} varies, all rows are the same: {remedy}")
+
+
+def bandwidth_exists(kernel: Any, x: Any) -> None:
+    """Require that samples differ, if the bandwidth is to be the median distance between them."""
+    if kernel.bandwidth is None:
+        rows_differ(x, "x", "mend the sampler, or pass a fixed bandwidth")
+
+
+def as_wide_as(x: Any, **others: Any) -> None:
+    """Require that other samples have as many columns as x."""
+    for name, other in others.items():
+        if other.shape[-1] != x.shape[-1]:
+            raise InputError(f"{name} has {other.shape[-1]} columns, x has {x.shape[-1]}: pass samples of one model")
+
+
+def kernel(value: Any, num_slices: int) -> None:
+    """Require a kernel with positive bandwidths, one or as many as slices."""
+    if not hasattr(value, "derivatives"):
+        raise InputError(f"kernel must be RBF(), IMQ(), Matern() or another Kernel, got {value!r}")
+    bandwidth(value.bandwidth, num_slices)
+    bandwidth(value.scale, num_slices, "scale")
 
 
 def directions(name: str, value: Any) -> Float[Array, "m d"]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from slicestein import _checks
@@ -146,10 +147,14 @@ def witness(
     """
     problem = _checked_problem(x, score, slices, kernel, feature_map)
     check_engine(engine, kernel)
-    points = jnp.asarray(t, problem.s.dtype)
+    points = np.asarray(t) if _checks.is_concrete(t) else t
     if points.ndim not in (1, 2) or (points.ndim == 2 and points.shape[1] != slices.num):
         raise InputError(f"t must have shape (T,) or (T, {slices.num}), got {points.shape}")
-    points = jnp.broadcast_to(points.reshape(len(points), -1), (len(points), slices.num))
+    points = points.reshape(len(points), -1)
+    origin = _checks.origin_of(x) if feature_map is None else 0.0
+    if np.ndim(origin):
+        points = points - origin @ np.asarray(slices.g, float).T
+    points = jnp.broadcast_to(jnp.asarray(points, problem.s.dtype), (len(points), slices.num))
     return sliced.witness(problem, points, kernel, engine=engine)
 
 
@@ -186,20 +191,11 @@ def ksd(
     True
     """
     _checks.one_of("statistic", statistic, ("u", "v"))
-    x, s = _checks.samples_and_score(x, score)
-    check_kernel(kernel, 1)
-    if kernel.bandwidth is None:
-        _checks.rows_differ(bandwidths.thin(x), "x", "mend the sampler, or pass a fixed bandwidth")
+    x, s = _checks.samples_and_score(x, score, origin=_checks.origin_of(x))
+    _checks.kernel(kernel, 1)
+    _checks.bandwidth_exists(kernel, bandwidths.thin(x))
     data = full_space.scale(x, s, bandwidths.in_full_space(kernel, x))
     return full_space.statistic(data, kernel, statistic=statistic)
-
-
-def check_kernel(kernel: Kernel, num_slices: int) -> None:
-    """Require a kernel with positive bandwidths."""
-    if not isinstance(kernel, Kernel):
-        raise InputError(f"kernel must be RBF(), IMQ(), Matern() or another Kernel, got {kernel!r}")
-    _checks.bandwidth(kernel.bandwidth, num_slices)
-    _checks.bandwidth(kernel.scale, num_slices, "scale")
 
 
 def check_engine(engine: Engine, kernel: Kernel) -> None:
@@ -216,10 +212,11 @@ def _checked_problem(
     x: Any, score: ScoreLike, slices: Slices, kernel: Kernel, feature_map: FeatureMap | None
 ) -> Problem:
     """The door of the sliced functions: every check of their input, in the order in which it can be looked at."""
-    x, s = _checks.samples_and_score(x, score)
+    origin = _checks.origin_of(x) if feature_map is None else 0.0
+    x, s = _checks.samples_and_score(x, score, origin=origin)
     if not isinstance(slices, Slices):
         raise InputError(f"slices must be a Slices(r, g), got {type(slices).__name__}")
-    check_kernel(kernel, slices.num)
+    _checks.kernel(kernel, slices.num)
     _checks.slices_fit(slices, score_dim=x.shape[1], input_dim=_num_features(x, feature_map))
     problem = sliced.problem(x, s, slices.r, slices.g, kernel, feature_map)
     if problem.jacobian is not None:

@@ -11,16 +11,22 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from slicestein._checks import InputError, ScoreLike, samples_and_score
 from slicestein.discrepancy import witness
+from slicestein.gof import words
+from slicestein.gof.null import critical_value
 from slicestein.gof.result import GofResult
 from slicestein.kernels import RBF, Kernel
 from slicestein.slices import Slices
+
+try:
+    import matplotlib.pyplot as plt
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ModuleNotFoundError:
+    raise ModuleNotFoundError("pictures need matplotlib: pip install 'slicestein[plot]'", name="matplotlib") from None
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
 # For many curves: every colour comes with a marker of its own, so that none has to be told by colour alone.
@@ -32,9 +38,10 @@ def null_distribution(result: GofResult, ax: Axes | None = None) -> Axes:
     """Histogram of the null draws with the statistic and the critical value."""
     ax = ax or plt.figure(layout="constrained").subplots()
     ax.hist(result.null_distribution, bins=40, color=GREY, label="if the model were right")
-    critical = np.quantile(result.null_distribution, 1 - result.alpha)
+    critical = critical_value(result.null_distribution, result.alpha)
     ax.axvline(critical, color=BLUE, linestyle="--", label=f"critical value, level {result.alpha:g}")
-    ax.axvline(result.statistic, color=ORANGE, linewidth=2.5, label=f"these samples, p = {result.pvalue:.3g}")
+    said = words.pvalue(result.pvalue, len(result.null_distribution))
+    ax.axvline(result.statistic, color=ORANGE, linewidth=2.5, label=f"these samples, {said}")
     ax.set(xlabel="discrepancy", ylabel="draws", title="Null distribution")
     ax.legend(framealpha=0.9)
     return ax

@@ -16,25 +16,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
-from slicestein._directions.fitting import fit_slices, slice_weights
-from slicestein._directions.whitening import Whitening, whiten
-from slicestein._stein import bandwidths
-from slicestein.discrepancy import sksd
+from slicestein._directions.fitting import choose
+from slicestein._directions.whitening import Whitening, find_whitening
+from slicestein._stein import features
+from slicestein._stein.features import Lines, Rule
 from slicestein.kernels import RBF
-from slicestein.slices import Slices
+from slicestein.rows.arrays import Chains, as_chains
 
 BLOCKS = 20  # of the jackknife, at least; every chain has as many as the others
+PARTS = 50  # of each block: draws are not compared with their neighbours in the same part
 LEAST_SAMPLES = 100  # in every set: blocks of a few draws tell nothing
-
-
-Chains = tuple[Float[Array, "chains draws d"], Float[Array, "chains draws d"]]
 
 
 class Quality(NamedTuple):
@@ -67,7 +63,7 @@ def compare(sets: Mapping[str, Any], score: ScoreLike, *, key: Any, train_fracti
     time have a larger discrepancy, as they are worth fewer. Where a set is exact its standard error is on the large
     side: the jackknife is conservative for a U-statistic that is centred.
 
-    Cost: O(N D M) per set for the slices and O(N M J) per block of the jackknife.
+    Cost: O(N M (D + J)) per set; the jackknife needs no second look at the rows.
 
     Examples
     --------
@@ -80,18 +76,20 @@ def compare(sets: Mapping[str, Any], score: ScoreLike, *, key: Any, train_fracti
     """
     if not 0 < train_fraction < 1:
         raise InputError(f"train_fraction must lie between 0 and 1, got {train_fraction}")
-    data = {name: _chains(name, x, score) for name, x in sets.items()}
-    dims = {name: x.shape[2] for name, (x, _) in data.items()}
+    if not sets:
+        raise InputError("sets is empty: pass sample sets by name")
+    data = {name: _checked(name, x, score) for name, x in sets.items()}
+    dims = {name: rows.dim for name, rows in data.items()}
     if len(set(dims.values())) > 1:
         found = ", ".join(f"{name}: {dim}" for name, dim in dims.items())
         raise InputError(f"the sample sets differ in dimension ({found}): compare samples of one model")
-    cuts = {name: round(train_fraction * x.shape[1]) for name, (x, _) in data.items()}
-    ruler = _ruler([(x[:, : cuts[name]], s[:, : cuts[name]]) for name, (x, s) in data.items()], key)
-    measured = []
-    for name, (x, s) in data.items():
-        blocks = _blocks(x[:, cuts[name] :]), _blocks(s[:, cuts[name] :])
-        value, error = _measure(ruler, *blocks)
-        measured.append(Quality(name, value, error, blocks[0].shape[0] * blocks[0].shape[1], 0.0))
+    cuts = {name: round(train_fraction * rows.x.shape[1]) for name, rows in data.items()}
+    ruler = _ruler([rows.part(slice(cuts[name])) for name, rows in data.items()], _checks.as_generator(key))
+    measured = [
+        Quality(name, *_measure(ruler, rest), rest.num_samples, 0.0)
+        for name, rows in data.items()
+        for rest in [_whole_blocks(rows.part(slice(cuts[name], None)))]
+    ]
     best, *others = sorted(measured, key=lambda q: q.discrepancy)
     return [best, *(q._replace(behind=_distance(q, best)) for q in others)]
 
@@ -101,61 +99,64 @@ def _distance(one: Quality, other: Quality) -> float:
 
 
 class _Ruler(NamedTuple):
+    origin: Float[np.ndarray, " d"]
     coordinates: Whitening
-    slices: Slices
-    kernel: RBF
-    weights: Float[Array, " m"]
+    lines: Lines
+    rule: Rule
 
 
-def _chains(name: str, x: Any, score: ScoreLike) -> Chains:
-    """Checked samples and scores (chains, draws, D)."""
-    shape = np.shape(x)
-    chains = shape[0] if len(shape) == 3 else 1
+def _checked(name: str, x: Any, score: ScoreLike) -> Chains:
     try:
-        flat, s = _checks.samples_and_score(np.reshape(x, (-1, shape[-1])) if len(shape) == 3 else x, score)
-    except ValueError as error:
+        rows = as_chains(x, score)
+    except InputError as error:
         raise InputError(f"{name}: {error}") from None
-    if flat.shape[0] < LEAST_SAMPLES:
-        raise InputError(f"{name}: holds {flat.shape[0]} samples: at least {LEAST_SAMPLES} are needed")
-    return flat.reshape(chains, -1, shape[-1]), s.reshape(chains, -1, shape[-1])
+    if rows.num_samples < LEAST_SAMPLES:
+        raise InputError(f"{name}: holds {rows.num_samples} samples: at least {LEAST_SAMPLES} are needed")
+    return rows
 
 
-def _ruler(parts: list[Chains], key: Any) -> _Ruler:
-    flat = [(_flat(x), _flat(s)) for x, s in parts]
-    pool = tuple(jnp.concatenate(arrays) for arrays in zip(*flat, strict=True))
-    coordinates = whiten(*pool)
-    keys = jax.random.split(_checks.as_key(key), len(parts))
-    fits = [
-        fit_slices(*coordinates(*own), key=k, optimize="rg", steps=0, shuffle=len(x) == 1).slices
-        for own, k, (x, _) in zip(flat, keys, parts, strict=True)
-    ]
-    slices = Slices(*(jnp.concatenate([getattr(fit, name) for fit in fits]) for name in "rg"))
-    x, s = coordinates(*pool)
-    kernel = RBF(bandwidths.on_slices(RBF(), x, slices.g.astype(x.dtype)))
-    return _Ruler(coordinates, slices, kernel, slice_weights(slices, x, s, kernel))
+def _ruler(parts: list[Chains], rng: np.random.Generator) -> _Ruler:
+    x, s = (np.concatenate(arrays) for arrays in zip(*(part.flat for part in parts), strict=True))
+    _checks.columns_vary(x)
+    origin = x.mean(0)
+    coordinates = find_whitening((x - origin).astype(float), s.astype(float))
+    slices = []
+    for part in parts:
+        y, sy = (z.reshape(part.x.shape) for z in coordinates(part.flat[0] - origin, part.flat[1]))
+        slices.append(choose(Chains(y, sy, part.ordered), rng, "rg", None, "best", RBF())[0])
+    y, sy = coordinates(x - origin, s)
+    r, g = (np.concatenate([getattr(pairs, name) for pairs in slices]) for name in "rg")
+    lines = features.lay_lines(r, g, y, RBF())
+    lines = lines.weighted(1 / features.noise(lines, sy, RBF()))
+    return _Ruler(origin, coordinates, lines, features.rule_for(RBF(), lines.bulk))
 
 
-def _flat(x: Float[Array, "chains draws d"]) -> Float[Array, "n d"]:
-    return x.reshape(-1, x.shape[-1])
-
-
-def _blocks(x: Float[Array, "chains draws d"]) -> Float[Array, "blocks length d"]:
+def _whole_blocks(rows: Chains) -> Chains:
     """Each chain in blocks of one length; draws that do not fill a block are left out from the start."""
-    chains, draws, dim = x.shape
-    per_chain = min(-(-BLOCKS // chains), draws)
-    length = draws // per_chain
-    return x[:, draws - per_chain * length :].reshape(chains * per_chain, length, dim)
+    chains, draws, _ = rows.x.shape
+    return rows.part(slice(draws % _blocks_per_chain(chains, draws), None))
 
 
-def _measure(
-    ruler: _Ruler, x: Float[Array, "blocks length d"], s: Float[Array, "blocks length d"]
-) -> tuple[float, float]:
-    """Discrepancy and standard error."""
+def _blocks_per_chain(chains: int, draws: int) -> int:
+    return min(-(-BLOCKS // chains), draws)
 
-    def discrepancy(x: Array, s: Array) -> Array:
-        values = sksd(*ruler.coordinates(_flat(x), _flat(s)), ruler.slices, kernel=ruler.kernel, per_slice=True)
-        return ruler.weights @ values
 
-    count = x.shape[0]
-    without = np.array([discrepancy(*(jnp.delete(z, k, axis=0) for z in (x, s))) for k in range(count)])
-    return float(discrepancy(x, s)), float(np.sqrt((count - 1) * without.var()))
+def _measure(ruler: _Ruler, rows: Chains) -> tuple[float, float]:
+    """Discrepancy and standard error, from sums over parts of blocks."""
+    chains, draws, _ = rows.x.shape
+    blocks = chains * _blocks_per_chain(chains, draws)
+    length = rows.num_samples // blocks
+    parts = min(PARTS, length)
+    within = np.round(np.linspace(0, length, parts + 1)[1:]).astype(np.int64)
+    ends = (within + length * np.arange(blocks)[:, None]).ravel()
+    x, s = rows.flat
+    sums = features.sums(ruler.lines, ruler.rule, *ruler.coordinates(x - ruler.origin, s), ends)
+    sums = sums.reshape(blocks, parts, -1).astype(float)
+    own, pairs = np.sum(sums**2, axis=(1, 2)), np.sum(np.diff(within, prepend=0).astype(float) ** 2)
+
+    def discrepancy(kept: np.ndarray) -> float:
+        total = np.sum(sums[kept].sum((0, 1)) ** 2) - own[kept].sum()
+        return float(total / ((kept.sum() * length) ** 2 - kept.sum() * pairs))
+
+    without = np.array([discrepancy(np.arange(blocks) != k) for k in range(blocks)])
+    return discrepancy(np.full(blocks, True)), float(np.sqrt((blocks - 1) * without.var()))

@@ -5,6 +5,7 @@ Needs jinja2 and matplotlib (``pip install slicestein[report]``).
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 from collections.abc import Mapping
@@ -16,7 +17,9 @@ import numpy as np
 from jaxtyping import Float
 
 from slicestein._checks import InputError, ScoreLike
+from slicestein.gof import words
 from slicestein.gof.result import GofResult
+from slicestein.rows.writing import write_whole
 
 TEMPLATE = "report.html.jinja"
 SLICES = 4  # shown, at most
@@ -75,7 +78,7 @@ def write_report(
     result
         What `gof_test` returned.
     path
-        File to write.
+        File to write, whole or not at all.
     x, score
         The samples and scores that were tested, (N, D) or (chains, draws, D), for pictures of the witness functions;
         left out, the report has none.
@@ -84,35 +87,64 @@ def write_report(
     settings
         More lines for the table of settings, for example the key and the file of the samples.
     """
-    try:
-        import jinja2
+    check_packages()
+    slices = worst_slices(result, x)
+    parameters = [(name, share) for name, share in result.worst(PARAMETERS) if share >= SMALLEST_SHARE]
+    page = _template().render(
+        title=title,
+        result=result,
+        slices=slices,
+        parameters=parameters,
+        others=0 if result.per_dimension is None else len(result.per_dimension) - len(parameters),
+        p=words.pvalue(result.pvalue, len(result.null_distribution)),
+        reason=_sentence(result.reason),
+        findings=_findings(result),
+        missed=_sentence(words.could_be_missed(result) if result.parameters else ""),
+        settings=_settings(result) | dict(settings or {}),
+        versions={name: version(name) for name in VERSIONS} | {"Python": platform.python_version()},
+        **_pictures(result, x, score, slices),
+    )
+    write_whole(path, page.encode("utf-8", "backslashreplace"))
 
-        from slicestein import plot
-    except ImportError as error:
-        raise InputError(f"a report needs {error.name}: pip install 'slicestein[report]'") from None
+
+def check_packages() -> None:
+    """Require the packages that a report is made with."""
+    for name in ("jinja2", "matplotlib"):
+        if importlib.util.find_spec(name) is None:
+            raise InputError(f"a report needs {name}: pip install 'slicestein[report]'")
+
+
+def _template() -> Any:
+    import jinja2
+
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
-    slices = worst_slices(result, x)
+    return environment.get_template(TEMPLATE)
+
+
+def _findings(result: GofResult) -> list[tuple[str, str]]:
+    """Parameters that are wrong, each with what is said of it."""
+    found = [parameter for parameter in result.parameters or () if parameter.finding][:PARAMETERS]
+    said = [words.describe(parameter, len(result.null_distribution)) for parameter in found]
+    return [(one.name, text.removeprefix(one.name)) for one, text in zip(found, said, strict=True)]
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _pictures(result: GofResult, x: Any, score: ScoreLike | None, slices: list[SliceInWords]) -> dict[str, Any]:
+    """The null, and the witness along each slice by its number where there are samples and scores to draw it with."""
+    from slicestein import plot
+
     pictures = {}
-    if x is not None and score is not None:
+    if x is not None and score is not None and result.slices is not None:
         samples = _flat(x)
         scores = score if callable(score) else _flat(score)
         for one in slices:
-            ax = plot.witness_along(samples, scores, result.slices, one.number)  # type: ignore[arg-type]
+            ax = plot.witness_along(samples, scores, result.slices, one.number)
             pictures[one.number] = _picture(plot, ax, f"Witness function along slice {one.number}")
-    parameters = [(name, share) for name, share in result.worst(PARAMETERS) if share >= SMALLEST_SHARE]
-    page = environment.get_template(TEMPLATE).render(
-        title=title,
-        result=result,
-        null=_picture(plot, plot.null_distribution(result), "Null distribution"),
-        slices=slices,
-        pictures=pictures,
-        parameters=parameters,
-        others=0 if result.per_dimension is None else len(result.per_dimension) - len(parameters),
-        settings=_settings(result) | dict(settings or {}),
-        versions={name: version(name) for name in VERSIONS} | {"Python": platform.python_version()},
-    )
-    Path(path).write_text(page, encoding="utf-8")
+    return {"null": _picture(plot, plot.null_distribution(result), "Null distribution"), "pictures": pictures}
 
 
 def _flat(x: Any) -> Float[np.ndarray, "n d"]:
@@ -133,7 +165,7 @@ def _settings(result: GofResult) -> dict[str, Any]:
         "method": result.method,
         "level": f"{result.alpha:g}",
         "statistic": f"{result.statistic:.6g}",
-        "p-value": f"{result.pvalue:.4g}",
+        "p-value": words.pvalue(result.pvalue, len(result.null_distribution)).removeprefix("p = ").removeprefix("p "),
         "samples tested": result.num_test,
         "samples that chose slices": result.num_train,
         "slices": "none" if result.slices is None else f"{result.slices.num} in {result.slices.dim} dimensions",

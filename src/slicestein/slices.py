@@ -10,12 +10,12 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from slicestein import _checks
 from slicestein._checks import InputError
+from slicestein.kernels import AnyArray, namespace
 
 
 class Slices(eqx.Module):
@@ -39,7 +39,7 @@ class Slices(eqx.Module):
     g: Float[Array, "m e"]
 
     def __init__(self, r: Any, g: Any):
-        self.r, self.g = (unit_rows(_checks.directions(name, rows)) for name, rows in (("r", r), ("g", g)))
+        self.r, self.g = (_unit_rows(name, rows) for name, rows in (("r", r), ("g", g)))
         if self.r.shape[0] != self.g.shape[0]:
             raise InputError(f"r and g must have as many rows, got {self.r.shape[0]} and {self.g.shape[0]}")
 
@@ -65,7 +65,16 @@ class Slices(eqx.Module):
         return cls(r, g)
 
 
-@jax.jit
-def unit_rows(rows: Float[Array, "m d"]) -> Float[Array, "m d"]:
-    """Rows of length one."""
-    return rows / jnp.linalg.norm(rows, axis=1, keepdims=True)
+def unit_rows(rows: AnyArray) -> AnyArray:
+    """Rows of length one, of JAX or of NumPy."""
+    return rows / namespace(rows).linalg.norm(rows, axis=1, keepdims=True)
+
+
+def _unit_rows(name: str, rows: Any) -> Float[Array, "m d"]:
+    if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind == "f":
+        largest = np.abs(rows).max(axis=1, keepdims=True, initial=0)
+        rows = rows / np.where(largest > 0, largest, 1)  # squares of very large or small numbers overflow
+    checked = _checks.directions(name, rows)
+    if not _checks.is_concrete(checked):
+        return unit_rows(checked)
+    return _checks.to_jax(unit_rows(np.asarray(checked)))  # in NumPy, where nothing is compiled

@@ -1,5 +1,6 @@
 """ArviZ: from InferenceData or a DataTree to a verdict; draws with bounds need a transform."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -94,6 +95,29 @@ def test_a_mean_far_from_zero_is_not_taken_for_a_bound():
     assert stats.norm(170).mean() == pytest.approx(draws.x.mean(), abs=0.2)
 
 
+def test_a_flat_density_of_a_share_is_a_density():
+    """Uniform between 0 and 1: the score of the share is zero, that of its logit is not."""
+    share = np.random.default_rng(1).random(SHAPE)
+    draws = ss.adapters.from_arviz(
+        data_tree(p=share), log_density=lambda draw: 0.0 * draw["p"], transforms={"p": "logit"}
+    )
+    np.testing.assert_allclose(draws.score[..., 0], 1 - 2 * share)
+
+
+def test_draws_far_from_the_origin_keep_their_digits_or_are_refused():
+    """Draws of ArviZ are in double precision, and the density may be evaluated in single."""
+    tree, kinds = data_tree(mu=1e8 + MU), {"mu": "identity"}
+    density = lambda draw: -0.5 * (draw["mu"] - 1e8) ** 2
+    with jax.enable_x64(False):
+        with pytest.raises(ValueError, match=r"single precision.*jax_enable_x64"):
+            ss.adapters.from_arviz(tree, log_density=density, transforms=kinds)
+        given = ss.adapters.from_arviz(tree, score=-MU[..., None], transforms=kinds)
+    np.testing.assert_array_equal(given.x[..., 0], 1e8 + MU)
+    np.testing.assert_array_equal(given.score[..., 0], -MU)
+    found = ss.adapters.from_arviz(tree, log_density=density, transforms=kinds)
+    np.testing.assert_allclose(found.score[..., 0], -MU, atol=1e-6)
+
+
 SIMPLEX = RNG.dirichlet(np.ones(3), SHAPE)
 FAULTS = [
     (lambda: ss.adapters.from_arviz(data_tree(mu=MU)), "either log_density or score"),
@@ -120,6 +144,14 @@ FAULTS = [
         lambda: ss.adapters.from_arviz(data_tree(mu=MU), score=-MU[..., None], var_names=["nu"]),
         "no variable nu: found mu",
     ),
+    (
+        lambda: ss.adapters.from_arviz(data_tree(mu=MU), score=lambda x: -x, var_names=["mu", "mu"]),
+        "var_names names a variable twice: mu, mu",
+    ),
+    (
+        lambda: ss.adapters.from_arviz(data_tree(mu=MU, twice=2 * MU), log_density=lambda draw: -(draw["mu"] ** 2)),
+        "the density does not depend on twice: name its variables with var_names",
+    ),
     (lambda: ss.adapters.from_arviz({"prior": None}, score=-MU), "no group 'posterior': found prior"),
     (lambda: ss.adapters.from_arviz(3, score=-MU), "must be ArviZ InferenceData"),
 ]
@@ -129,3 +161,34 @@ FAULTS = [
 def test_faults_say_what_to_do(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def autoregression(rho, chains, draws, seed):
+    x = np.random.default_rng(seed).standard_normal((chains, draws))
+    for t in range(1, draws):
+        x[:, t] = rho * x[:, t - 1] + np.sqrt(1 - rho**2) * x[:, t]
+    return x
+
+
+SHIFTED = autoregression(0.5, 4, 300, 0) + np.array([0, 0, 0.5, 0])[:, None]
+CHAINS = [
+    *(
+        autoregression(rho, chains, draws, draws)
+        for rho in (0.95, 0.5, 0.0, -0.5)
+        for chains, draws in ((4, 500), (2, 11))
+    ),
+    SHIFTED,
+    np.round(SHIFTED, 1),  # ties
+    np.exp(3 * autoregression(0.3, 3, 101, 1)),  # a long tail, an odd number of draws
+    np.repeat(autoregression(0.0, 4, 100, 2), 5, axis=1),  # a sampler that stays where it is
+]
+
+
+@pytest.mark.parametrize("index", range(len(CHAINS)))
+def test_rhat_and_effective_sample_size_are_those_of_arviz(index):
+    arviz = pytest.importorskip("arviz")
+    from slicestein.gof import chains
+
+    x = CHAINS[index]
+    np.testing.assert_allclose(chains.rhat(x[:, :, None]), [arviz.rhat(x)], rtol=1e-10)
+    np.testing.assert_allclose(chains.ess(x[:, :, None]), [arviz.ess(x)], rtol=1e-8)

@@ -1,5 +1,7 @@
 """BlackJAX: from the states of a run to a verdict."""
 
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,3 +59,39 @@ def test_a_single_state_is_refused():
     state = jax.tree.map(lambda leaf: leaf[0], run(jax.random.key(0), 3))
     with pytest.raises(ValueError, match="keep the state of every step"):
         ss.adapters.from_blackjax(state, logdensity_fn)
+
+
+class States(NamedTuple):
+    position: Any
+    logdensity: Any
+
+
+FAULTS = [
+    ({"a": np.arange(5), "b": np.ones(5)}, (5,), None, "position a holds int64: it has no score"),
+    ({"a": np.ones((4, 5))}, (5,), None, r"position a has shape \(4, 5\), but the states are stacked as \(5,\)"),
+    ({"a": np.ones(5)}, (5,), 1, "one chain: leave chain_axis out"),
+]
+
+
+@pytest.mark.parametrize(("position", "lead", "chain_axis", "message"), FAULTS)
+def test_states_that_are_not_stacked_alike_are_refused(position, lead, chain_axis, message):
+    with pytest.raises(ValueError, match=message):
+        ss.adapters.from_blackjax(States(position, np.zeros(lead)), logdensity_fn, chain_axis=chain_axis)
+
+
+def test_single_precision_is_refused_where_it_cannot_tell_draws_apart():
+    x = 1e8 + np.random.default_rng(0).standard_normal(50)
+    states = States(x, np.zeros(50))
+    with jax.enable_x64(False), pytest.raises(ValueError, match=r"single precision.*jax_enable_x64"):
+        ss.adapters.from_blackjax(states, lambda p: -0.5 * (p - 1e8) ** 2)
+    draws = ss.adapters.from_blackjax(states, lambda p: -0.5 * (p - 1e8) ** 2)
+    np.testing.assert_allclose(draws.score[0, :, 0], 1e8 - x, atol=1e-6)
+
+
+def test_check_takes_states_and_the_density_that_was_sampled():
+    states = jax.vmap(run)(jax.random.split(jax.random.key(1), 3))
+    assert ss.check(logdensity_fn, states, chain_axis=0).verdict == "fits"
+    wrong = ss.check(lambda position: logdensity_fn(position) - 1.5 * position["a"] ** 2, states, chain_axis=0)
+    assert (wrong.verdict, wrong.parameters[0].name) == ("wrong", "a")
+    with pytest.raises(ss.InputError, match="with states of BlackJAX no more arguments are needed, got steps"):
+        ss.check(logdensity_fn, states, steps=3)

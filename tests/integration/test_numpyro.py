@@ -78,3 +78,97 @@ def test_missing_sites_and_discrete_sites_are_named():
         ss.adapters.from_numpyro(model, {"nu": np.ones(3)}, Y)
     with pytest.raises(ValueError, match=r"draws of site mu have shape \(\)"):
         ss.adapters.from_numpyro(model, {k: np.ones(()) for k in ("mu", "tau", "upper", "w")}, Y)
+
+
+def vector():
+    numpyro.sample("mu", dist.Normal(0, 1))
+    numpyro.sample("beta", dist.Normal(0, 1).expand([3]).to_event(1))
+
+
+SHAPES = [
+    ((100,), (100, 1), r"draws of site beta have shape \(100, 1\), and the site \(3,\)"),  # would be broadcast
+    ((100, 1), (100, 3), r"sites differ in chains or draws \(.*mu: \(100, 1\)"),
+    ((2, 50), (50, 2, 3), r"sites differ in chains or draws \(.*beta: \(50, 2\)"),
+]
+
+
+@pytest.mark.parametrize(("mu", "beta", "message"), SHAPES)
+def test_draws_that_are_not_of_one_run_are_refused(mu, beta, message):
+    with pytest.raises(ValueError, match=message):
+        ss.adapters.from_numpyro(vector, {"mu": np.zeros(mu), "beta": np.zeros(beta)})
+
+
+def test_single_precision_is_refused_where_it_cannot_tell_draws_apart():
+    def far():
+        numpyro.sample("mu", dist.Normal(1e8, 1))
+
+    mu = 1e8 + np.random.default_rng(0).standard_normal((2, 50))
+    with jax.enable_x64(False), pytest.raises(ValueError, match=r"single precision.*jax_enable_x64"):
+        ss.adapters.from_numpyro(far, {"mu": mu})
+    np.testing.assert_allclose(ss.adapters.from_numpyro(far, {"mu": mu}).score[..., 0], 1e8 - mu, atol=1e-6)
+
+
+def test_draws_in_single_precision_are_taken_as_they_are():
+    with jax.enable_x64(False):
+        draws = ss.adapters.from_numpyro(vector, {"mu": np.arange(4.0), "beta": np.arange(12.0).reshape(4, 3)})
+    np.testing.assert_array_equal(draws.score, -draws.x)
+    np.testing.assert_array_equal(draws.x[0, 1], [3, 4, 5, 1])
+
+
+# --- one call ----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_check_tells_a_right_run_from_a_wrong_one(mcmc, tmp_path):
+    result = ss.check(model, mcmc, Y)
+    assert result.verdict == "fits"
+    assert result.draws.x.shape == (2, 250, 5)
+    wrong = {name: np.asarray(site) for name, site in mcmc.get_samples(group_by_chain=True).items()}
+    wrong["mu"] = wrong["mu"].mean() + 0.5 * (wrong["mu"] - wrong["mu"].mean())
+    result = ss.check(model, wrong, y=Y)
+    assert (result.verdict, result.parameters[0].name) == ("wrong", "mu")
+    result.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "<b>mu</b>" in page
+    assert "Witness function along slice" in page  # drawn with the draws that were kept
+
+
+@pytest.mark.slow
+def test_check_tells_of_divergences_and_of_trajectories_that_were_cut_off():
+    def funnel():
+        v = numpyro.sample("v", dist.Normal(0, 3))
+        numpyro.sample("x", dist.Normal(0, jnp.exp(v / 2)).expand([5]).to_event(1))
+
+    run = numpyro.infer.MCMC(
+        numpyro.infer.NUTS(funnel, max_tree_depth=3), num_warmup=200, num_samples=200, progress_bar=False
+    )
+    run.run(jax.random.key(0), extra_fields=("num_steps",))
+    fields = run.get_extra_fields()
+    diverged, cut_off = int(fields["diverging"].sum()), int((fields["num_steps"] >= 7).sum())
+    assert min(diverged, cut_off) > 0
+    text = str(ss.check(funnel, run))
+    assert f"{diverged} of 200 transitions diverged" in text
+    assert f"{cut_off} of 200 trajectories were cut off" in text
+
+
+@pytest.mark.slow
+def test_check_takes_arviz_data_of_a_run(mcmc):
+    az = pytest.importorskip("arviz")
+    if not hasattr(az, "from_numpyro"):
+        pytest.skip("this ArviZ has no from_numpyro")
+    direct, converted = ss.check(model, mcmc, Y), ss.check(model, az.from_numpyro(mcmc), Y)
+    assert converted.pvalue == direct.pvalue
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((model,), "fit is missing: pass the model and the fit"),
+        ((model, np.zeros((3, 4))), r"cannot tell what package a fit of ndarray is from.*from_arviz"),
+        ((3, {}), "model must be a function or a PyMC model, got int"),
+        ((ss.adapters.Draws(np.zeros((1, 9, 2)), np.zeros((1, 9, 2)), ("a", "b")), None, Y), "no more arguments"),
+    ],
+)
+def test_check_says_what_it_needs(arguments, message):
+    with pytest.raises(ss.InputError, match=message):
+        ss.check(*arguments)

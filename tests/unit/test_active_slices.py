@@ -1,21 +1,22 @@
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from slicestein import IMQ, RBF
+from slicestein._checks import InputError
+from slicestein._directions import active
 from slicestein._directions.active import (
     KRYLOV_SIZE,
     RIDGE,
     Slopes,
-    _leading_directions,
     active_slices,
+    find_active,
+    leading_vectors,
     smoothed_difference,
     stein_gradient,
 )
-from slicestein._stein import tiles as _tiles
+from slicestein._stein.numpy_bandwidths import thin
 
 # Input A of the reference: 20 samples of N(0, I) against N(m, diag(v)).
 X = np.random.default_rng(12345).standard_normal((20, 3))
@@ -50,15 +51,10 @@ def jacobians(function, *arguments):
     )
 
 
-slopes_of = jax.jit(Slopes.of)
-
-
 def matrices(slopes):
     """H_r of every slice, as arrays."""
     num, dim = slopes.r.shape
-    product = jax.jit(Slopes.product)
-    columns = [product(slopes, jnp.tile(e, (num, 1))) for e in np.eye(dim)]
-    return np.stack(columns, axis=2)
+    return np.stack([slopes.product(np.tile(e, (num, 1))) for e in np.eye(dim)], axis=2)
 
 
 def assert_same_lines(actual, expected, **tolerance):
@@ -68,31 +64,31 @@ def assert_same_lines(actual, expected, **tolerance):
 
 
 def test_score_directions_of_the_reference():
-    f = np.asarray(smoothed_difference(X, S, 2 * H))
+    f = smoothed_difference(X, S, 2 * H)
     np.testing.assert_allclose(
         np.linalg.eigvalsh(f.T @ f / 20)[::-1], [0.7684913638, 0.001903049482, 0.0002932161513], rtol=1e-8
     )
-    slices = active_slices(X, S, 3, kernel=RBF(H))
-    np.testing.assert_allclose(np.abs(slices.r[0]), [0.3705000095, 0.4393732699, 0.8183403159], rtol=1e-8)
-    np.testing.assert_allclose(slices.r @ slices.r.T, np.eye(3), atol=1e-12)
+    r, _ = find_active(X, S, 3, kernel=RBF(H))
+    np.testing.assert_allclose(np.abs(r[0]), [0.3705000095, 0.4393732699, 0.8183403159], rtol=1e-8)
+    np.testing.assert_allclose(r @ r.T, np.eye(3), atol=1e-12)
 
 
 def test_input_directions_of_the_reference():
-    active = active_slices(X, S, 3, kernel=RBF(H))
-    np.testing.assert_allclose(np.abs(active.g[0]), [0.06654592975, 0.2483904830, 0.9663714644], rtol=1e-8)
-    basis = active_slices(X, S, 3, kernel=RBF(H), basis_r=True)
-    np.testing.assert_array_equal(basis.r, np.eye(3))
-    np.testing.assert_allclose(np.abs(basis.g[0]), [0.5246448493, 0.6224385404, 0.5807908794], rtol=1e-8)
+    first, g = find_active(X, S, 3, kernel=RBF(H))
+    np.testing.assert_allclose(np.abs(g[0]), [0.06654592975, 0.2483904830, 0.9663714644], rtol=1e-8)
+    basis, g = find_active(X, S, 3, kernel=RBF(H), basis_r=True)
+    np.testing.assert_array_equal(basis, np.eye(3))
+    np.testing.assert_allclose(np.abs(g[0]), [0.5246448493, 0.6224385404, 0.5807908794], rtol=1e-8)
 
-    r = np.stack([[1.0, 0, 0], active.r[0], [0, 1.0, 0]])
-    eigenvalues = np.linalg.eigvalsh(matrices(slopes_of(X, S, H, r)))[:, ::-1]
+    r = np.stack([[1.0, 0, 0], first[0], [0, 1.0, 0]])
+    eigenvalues = np.linalg.eigvalsh(matrices(Slopes.of(X, S, H, r)))[:, ::-1]
     np.testing.assert_allclose(eigenvalues[0], [0.001664074251, 0.0008667823461, 0.0007317735140], rtol=1e-8)
     np.testing.assert_allclose(eigenvalues[1], [0.02296289865, 0.01121380602, 0.007931473178], rtol=1e-8)
 
 
 def test_exact_difference_of_the_reference():
     f = S + X  # q = N(0, I)
-    r = np.asarray(_leading_directions(jnp.asarray(f), 3))
+    r = leading_vectors(f, 3)
     np.testing.assert_allclose(
         np.sum((f @ r.T) ** 2, axis=0) / 20, [1.651962715, 0.08030773905, 0.006908185690], rtol=1e-9
     )
@@ -120,10 +116,9 @@ def test_slopes_are_the_jacobian_of_the_smoothed_difference():
     r, v = rng.standard_normal((2, 3, 3))
     w = rng.standard_normal((3, 20))
     dense = np.einsum("nij,mi->mnj", jacobians(smoothed, x, s, 1.7), r)
-    slopes = slopes_of(x, s, 1.7, r)
-    along, back = jax.jit(lambda z, v, w: (z.along(v), z.back(w)))(slopes, v, w)
-    np.testing.assert_allclose(along, np.einsum("mnj,mj->mn", dense, v), rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(back, np.einsum("mnj,mn->mj", dense, w), rtol=1e-10, atol=1e-12)
+    slopes = Slopes.of(x, s, 1.7, r)
+    np.testing.assert_allclose(slopes.along(v), np.einsum("mnj,mj->mn", dense, v), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(slopes.back(w), np.einsum("mnj,mn->mj", dense, w), rtol=1e-10, atol=1e-12)
     values = jax.jit(jax.vmap(smoothed, (0, None, None, None)))(x, x, s, 1.7)
     np.testing.assert_allclose(smoothed_difference(x, s, 1.7), values, rtol=1e-11)
 
@@ -131,7 +126,7 @@ def test_slopes_are_the_jacobian_of_the_smoothed_difference():
 def test_stein_estimator_follows_the_fitted_function():
     s = -np.tanh(X @ np.array([[1.0, 0.5, 0], [0.2, 2.0, 0], [0, -0.3, 1.0]])) - X / V
     slices = active_slices(X, s, 3, kernel=RBF(H), estimator="stein")
-    shat = np.asarray(stein_gradient(X, H))
+    shat = stein_gradient(X, H)
     f = s - shat
     assert_same_lines(slices.r, np.linalg.eigh(f.T @ f)[1][:, ::-1].T, rtol=1e-9)
 
@@ -159,7 +154,7 @@ def wide():
         return of(x, s, h, r)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_tiles, "BLOCK_BYTES", 3 * 8 * (8 * 30 + 3 * KRYLOV_SIZE * 40))
+        patch.setattr(active, "BLOCK_VALUES", 3 * (8 * 30 + 3 * KRYLOV_SIZE * 40))
         patch.setattr(Slopes, "of", spy)
         slices = active_slices(x, -x, 20, kernel=RBF(8.0))
     assert max(block_sizes) == 3
@@ -168,7 +163,7 @@ def wide():
 
 def test_lanczos_in_blocks_of_slices_finds_the_top_eigenvectors(wide):
     x, s, slices = wide
-    h = matrices(slopes_of(x, s, 8.0, slices.r))
+    h = matrices(Slopes.of(x, s, 8.0, slices.r))
     g = np.asarray(slices.g)
     top = np.linalg.eigvalsh(h)[:, -1]
     image = np.einsum("mij,mj->mi", h, g)
@@ -180,10 +175,10 @@ def test_lanczos_in_blocks_of_slices_finds_the_top_eigenvectors(wide):
 
 def test_small_gram_matrix_gives_the_directions_of_the_large_one(wide):
     x, _, _ = wide
-    assert_same_lines(_leading_directions(jnp.asarray(x), 10), np.linalg.svd(x)[2][:10], rtol=1e-10)
-    low_rank = jnp.asarray(x[:, :2] @ x[:2])  # rank two: the rest is arbitrary, but still orthonormal
+    assert_same_lines(leading_vectors(x, 10), np.linalg.svd(x)[2][:10], rtol=1e-10)
+    low_rank = x[:, :2] @ x[:2]  # rank two: the rest is arbitrary, but still orthonormal
     for num in (10, 40):
-        rows = np.asarray(_leading_directions(low_rank, num))
+        rows = leading_vectors(low_rank, num)
         np.testing.assert_allclose(rows @ rows.T, np.eye(num), atol=1e-10)
 
 
@@ -194,17 +189,26 @@ def test_rotating_the_problem_rotates_the_directions():
     assert_same_lines(after.g, before.g @ rotation, rtol=1e-7)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize(("estimator", "basis_r"), [("kernel", False), ("stein", True)])
-def test_the_coordinate_that_differs_is_found(estimator, basis_r):
+def test_the_coordinate_that_differs_is_found(estimator, basis_r, dtype):
     x = np.random.default_rng(3).standard_normal((200, 10))
     x[:, 6] = 0.5 * x[:, 6] + 0.5
-    slices = active_slices(x, jnp.negative, 1, basis_r=basis_r, estimator=estimator)
+    slices = active_slices(x.astype(dtype), np.negative, 1, basis_r=basis_r, estimator=estimator)
     assert abs(slices.r[0, 6]) > 0.9
     assert abs(slices.g[0, 6]) > 0.9
 
 
+def test_the_strongest_coordinates_are_taken_in_their_order():
+    x = np.random.default_rng(3).standard_normal((400, 8))
+    x[:, 6] += 1.0
+    x[:, 2] += 0.7
+    r, _ = find_active(x, -x, 2, basis_r=True)
+    np.testing.assert_array_equal(r, np.eye(8)[[2, 6]])
+
+
 def test_many_samples_are_thinned_evenly(monkeypatch):
-    monkeypatch.setattr(sys.modules["slicestein._directions.active"], "ACTIVE_ROWS", 20)
+    monkeypatch.setattr(active, "ACTIVE_ROWS", 20)
     many = np.random.default_rng(4).standard_normal((58, 3))
     many[::3] = X
     scores = np.zeros_like(many)
@@ -212,19 +216,51 @@ def test_many_samples_are_thinned_evenly(monkeypatch):
     np.testing.assert_array_equal(active_slices(many, scores, 3).g, active_slices(X, S, 3).g)
 
 
-def test_gradients_do_not_flow_into_the_samples():
-    slope = jax.grad(lambda x: jnp.sum(active_slices(x, S, 3).g))(jnp.asarray(X))
-    np.testing.assert_array_equal(slope, 0)
+@pytest.mark.parametrize("most", [2, 20, 250])
+@pytest.mark.parametrize("count", [2, 19, 20, 21, 39, 250, 251, 499, 501, 10_000])
+def test_thinning_keeps_as_many_rows_as_allowed_and_both_ends(count, most):
+    """251 rows are thinned to 250, not to the 126 that every other row would be."""
+    kept = thin(np.arange(count), most)
+    assert len(kept) == min(count, most)
+    gaps = np.diff(kept)
+    assert kept[0] == 0
+    if most > 1:
+        assert kept[-1] == count - 1
+        assert gaps.min() >= 1
+        assert gaps.max() <= gaps.min() + 1
 
 
-def test_under_jit_and_in_single_precision():
-    compiled = jax.jit(lambda x, s, h: active_slices(x, s, 3, kernel=RBF(h)))
-    double = active_slices(X, S, 3, kernel=RBF(H))
-    for offset in (0, 3000):  # rounding X + 3000 to float32 moves samples by 1e-4, not centring them K by 0.3
-        single = compiled(np.float32(X + offset), np.float32(S), H)
-        assert single.r.dtype == single.g.dtype == np.float32
-        assert_same_lines(single.r, double.r, rtol=1e-6)
-        assert_same_lines(single.g, double.g, rtol=1e-6)
+@pytest.mark.parametrize("offset", [0, 3000])
+def test_single_precision_is_enough(offset):
+    """Rounding X + 3000 to float32 moves samples by 1e-4; not to centre them would move K by 0.3."""
+    double = find_active(X, S, 3, kernel=RBF(H))
+    with jax.enable_x64(False):
+        single = find_active(np.float32(X + offset), np.float32(S), 3, kernel=RBF(H))
+        slices = active_slices(np.float32(X + offset), np.float32(S), 3, kernel=RBF(H))
+    for rows, expected, public in zip(single, double, (slices.r, slices.g), strict=True):
+        assert rows.dtype == public.dtype == np.float32
+        assert_same_lines(rows, expected, rtol=1e-6)
+        np.testing.assert_allclose(public, rows, rtol=1e-6)
+
+
+def test_double_precision_needs_no_switch():
+    with jax.enable_x64(False):
+        default = find_active(X, S, 3, kernel=RBF(H), estimator="stein")
+    np.testing.assert_array_equal(default[1], find_active(X, S, 3, kernel=RBF(H), estimator="stein")[1])
+    assert default[1].dtype == np.float64
+
+
+def test_traced_samples_are_refused():
+    with pytest.raises(InputError, match="x is traced: call this outside of jit, vmap and grad"):
+        jax.jit(lambda x: active_slices(x, S, 3).g)(X)
+    with pytest.raises(InputError, match="score is traced"):
+        jax.grad(lambda s: active_slices(X, s, 3).g.sum())(S)
+
+
+def test_the_same_samples_all_along_have_slices_at_a_fixed_bandwidth():
+    same = np.ones((5, 3))
+    slices = active_slices(same, same * [3.0, 0.0, 0.0], 1, kernel=RBF(1.0))
+    np.testing.assert_allclose(abs(slices.r[0]), [1, 0, 0], atol=1e-6)  # all that is known is the score
 
 
 @pytest.mark.parametrize(
@@ -237,9 +273,14 @@ def test_under_jit_and_in_single_precision():
         ((X, S, 1), {"kernel": IMQ()}, "kernel must be RBF"),
         ((X, S, 1), {"kernel": RBF(np.ones(3))}, "bandwidth must be a number"),
         ((X, S, 1), {"kernel": RBF(-1.0)}, "bandwidth must be positive"),
-        ((np.ones((5, 3)), np.ones((5, 3)), 1), {}, "does not vary"),
+        (
+            (np.ones((5, 3)), np.ones((5, 3)), 1),
+            {},
+            "no column of x varies, all rows are the same: .* a fixed bandwidth",
+        ),
+        ((X[None], S[None], 1), {}, "lay chains one after the other"),
     ],
 )
 def test_messages(arguments, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         active_slices(*arguments, **options)

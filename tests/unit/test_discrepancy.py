@@ -143,3 +143,19 @@ def test_random_keys_are_seeds_or_keys():
     one = ss.integrated_sksd(X, S, key=3)
     assert one == ss.integrated_sksd(X, S, key=jax.random.key(3))
     assert one != ss.integrated_sksd(X, S, key=4)
+
+
+@pytest.mark.parametrize("engine", ["exact", "fourier"])
+def test_samples_far_from_the_origin_keep_their_digits(engine):
+    """In single precision 2.459e6 has steps of 0.25: samples are centred in the precision they come in."""
+    near = 0.1 * np.random.default_rng(0).standard_normal((200, 3))
+    far, s, slices = near + 2.459e6, -near / 0.01, ss.Slices.random(0, 4, 3)
+    grid = np.linspace(-0.2, 0.2, 5)
+    there = grid[:, None] + 2.459e6 * np.asarray(slices.g, float).sum(1)
+    with jax.enable_x64(False):
+        for one, other in [
+            (ss.sksd(far, s, slices, engine=engine), ss.sksd(near, s, slices, engine=engine)),
+            (ss.ksd(far, s), ss.ksd(near, s)),
+            (ss.witness(far, s, slices, there, engine=engine), ss.witness(near, s, slices, grid, engine=engine)),
+        ]:
+            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4 * np.abs(other).max())

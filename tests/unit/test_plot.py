@@ -1,5 +1,7 @@
 """Pictures show the numbers they are given."""
 
+import sys
+
 import matplotlib
 import numpy as np
 import pytest
@@ -47,3 +49,13 @@ def test_many_curves_differ_in_colour_or_marker():
     ax = plot.power_curve({str(i): [(1, 0.5, 10)] for i in range(20)})
     looks = {(line.lines[0].get_color(), line.lines[0].get_marker()) for line in ax.containers}
     assert len(looks) == 20
+
+
+def test_without_matplotlib_the_remedy_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for name in ("matplotlib.pyplot", "slicestein.plot"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(ss, "plot")
+    found = ss.GofResult(1.0, 0.5, np.zeros(10), 0.05, "ksd", 0, 10)
+    with pytest.raises(ModuleNotFoundError, match=r"^pictures need matplotlib: pip install 'slicestein\[plot\]'$"):
+        found.plot()

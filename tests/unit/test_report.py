@@ -1,9 +1,12 @@
 """The report says what the result says, lets no name become markup, and is drawn by a browser at every width."""
 
+import dataclasses
 import functools
+import os
 import re
 import shutil
 import subprocess
+import sys
 from html.parser import HTMLParser
 
 import matplotlib
@@ -12,6 +15,7 @@ import pytest
 from matplotlib.image import imread
 
 import slicestein as ss
+from slicestein._checks import InputError
 from slicestein.report import worst_slices, write_report
 
 matplotlib.use("Agg")
@@ -63,7 +67,7 @@ def test_a_rejection_names_the_parameter(tmp_path):
     x = samples(0.5)
     text = page(tmp_path / "r.html", 0.5, x=x, score=-x, settings={"key": 0})
     assert "the samples do not fit the model" in text
-    assert re.search(r"carried by <b>&lt;script&gt;alert", text)
+    assert re.search(r"<li><b>&lt;script&gt;alert.*</b> is too narrow: its spread is 0\.5", text)
     assert text.count("<svg") == 1 + len(worst_slices(result(0.5)))
     assert '<th scope="row">key</th><td>0</td>' in text
     assert ss.__version__ in text
@@ -77,6 +81,16 @@ def test_no_rejection_is_not_called_a_proof(tmp_path):
     assert "No evidence against the model" in text
     assert "not a proof" in text
     assert text.count("<svg") == 1  # without samples there is no witness to draw
+
+
+def test_too_few_draws_are_not_called_a_fit(tmp_path):
+    undecided = dataclasses.replace(result(1.0), ess=np.array([7.0, 400.0, 300.0, 200.0]), names=None)
+    assert undecided.verdict == "undecided"
+    write_report(undecided, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "It cannot be told" in text
+    assert "Too few independent draws to tell: x[0] has an effective sample size of 7" in text
+    assert "No evidence" not in text
 
 
 def test_names_and_titles_do_not_become_markup(tmp_path):
@@ -126,8 +140,33 @@ def test_directions_in_words_have_the_signs_of_the_slices():
     """The witness is drawn along g and speaks of r: a sign that was turned would turn its meaning."""
     slices = ss.Slices([[-4.0, 3.0, 0.0, 0.0]], [[-1.0, 0.0, 0.0, 0.0]])
     x = samples(0.5)
-    worst = worst_slices(ss.gof_test(x, -x, key=0, names=("a", "b", "c", "d"), slices=slices))
+    worst = worst_slices(ss.gof_test(x, -x, key=0, names=("a", "b", "c", "d"), method=ss.gof.MaxSKSD(slices=slices)))
     assert [(one.g, one.r) for one in worst] == [("− 1.00 a", "− 0.80 a + 0.60 b")]
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError("No space left on device")
+
+    path = tmp_path / "r.html"
+    path.write_text("the old one")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_report(result(0.5), path)
+    assert path.read_text() == "the old one"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
+def test_without_its_packages_the_remedy_is_told(tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"a report needs {package}: pip install 'slicestein\[report\]'"):
+        write_report(result(0.5), tmp_path / "r.html")
+
+
+def test_names_that_are_no_text_are_shown_as_bytes(tmp_path):
+    """A file name of the file system may not be Unicode; the page always is."""
+    assert "\\udcff.npz" in page(tmp_path / "r.html", 0.5, settings={"samples": "\udcff.npz"})
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Array, Float
 
-from slicestein.gof.test import gof_test
+from slicestein.gof.door import gof_test
 from slicestein.report import write_report
 
 DIM, DRAWS, WRONG, TIMIDITY = 50, 2000, 17, 0.8
@@ -64,10 +64,10 @@ def reports(out: Path) -> dict[Path, str]:
 
 def run(out: Path, show: Callable[[str], Any] = print) -> None:
     """Test both samplers, show the verdicts, and write a report of each to the folder ``out``."""
+    out.mkdir(parents=True, exist_ok=True)
     model = posterior()
     names = [f"beta[{i}]" for i in range(DIM)]
     samplers = ((model.draw(DRAWS, seed=1), ("auto",)), (timid_draws(model), ("ksd", "auto")))
-    out.mkdir(parents=True, exist_ok=True)
     for (path, title), (x, methods) in zip(reports(out).items(), samplers, strict=True):
         show(f"\n== {title}")
         for method in methods:

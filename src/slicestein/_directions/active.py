@@ -31,22 +31,18 @@ $n / \eta$: one implementation serves both.
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Literal, NamedTuple
 
-import jax
-import jax.numpy as jnp
-import jax.scipy.linalg
 import numpy as np
-from jax import lax
-from jaxtyping import Array, Float
+import scipy.linalg
+from jaxtyping import Float
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
-from slicestein._stein import bandwidths
 from slicestein._stein.bandwidths import thin
-from slicestein._stein.tiles import map_in_blocks
+from slicestein._stein.numpy_bandwidths import full_bandwidth
 from slicestein.kernels import RBF
+from slicestein.rows.arrays import as_rows
 from slicestein.slices import Slices
 
 # More samples add cost, O(n^2), and little to the directions; the authors' experiments use 200 to 3000.
@@ -59,6 +55,8 @@ RIDGE = 0.01
 KRYLOV_SIZE = 10
 TOLERANCE = 1e-4
 MAX_RESTARTS = 10
+# Values alive at once in a block of slices: 256 MB in double precision.
+BLOCK_VALUES = 2**25
 
 Estimator = Literal["kernel", "stein"]
 
@@ -96,7 +94,7 @@ def active_slices(
     Returns
     -------
     Slices
-        M pairs; the signs of r and g carry no meaning. Gradients do not flow through them.
+        M pairs; the signs of r and g carry no meaning.
 
     Notes
     -----
@@ -105,7 +103,7 @@ def active_slices(
 
     Cost: O(N^2 D + min(N, D)^3) for r, then 10 to 30 (at most 100) products with every $H_r$, O(M (N^2 + N D))
     each, by Lanczos: no $H_r$ is formed, which would cost O(M (N^2 D + N D^2)). ``"stein"`` adds O(N^3).
-    Memory O(N^2 + M (N + D)); blocks of slices keep the part with M below 640 MB.
+    Memory O(N^2 + M (N + D)). Runs in NumPy: nothing is traced or compiled.
 
     Differs from the paper: with ``"stein"`` the gradient of $f_r$ is that of the fitted function, all samples
     held fixed, and the score of the model is fitted like that of the samples, so that its values are enough. The
@@ -115,7 +113,7 @@ def active_slices(
     Examples
     --------
     >>> import numpy as np
-    >>> from slicestein._directions.active import active_slices
+    >>> from slicestein import active_slices
     >>> x = np.random.default_rng(0).standard_normal((200, 10))
     >>> x[:, 3] = 0.5 * x[:, 3] + 0.5
     >>> slices = active_slices(x, -x, 1)
@@ -125,55 +123,55 @@ def active_slices(
     _checks.one_of("estimator", estimator, ("kernel", "stein"))
     if not isinstance(kernel, RBF):
         raise InputError(f"kernel must be RBF(), got {kernel!r}")
-    x, s = _checks.samples_and_score(x, score)
+    x, s = as_rows(x, score)
     if not 1 <= num_slices <= x.shape[1]:
         raise InputError(f"num_slices must lie between 1 and D = {x.shape[1]}, got {num_slices}")
     _checks.bandwidth(kernel.bandwidth, 1)
     _checks.bandwidth(kernel.scale, 1)
-    x, s = lax.stop_gradient((thin(x, ACTIVE_ROWS), thin(s, ACTIVE_ROWS)))
-    width = bandwidths.in_full_space(kernel, thin(x, MEDIAN_ROWS))
-    _checks.spread(width[None])
-    return Slices(*lax.stop_gradient(_directions(x, s, width, estimator, num_slices, basis_r)))
+    _checks.bandwidth_exists(kernel, x)
+    return Slices(*find_active(x, s, num_slices, kernel=kernel, basis_r=basis_r, estimator=estimator))
 
 
-@functools.partial(jax.jit, static_argnames=("estimator", "num_slices", "basis_r"))
-def _directions(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    width: Float[Array, ""],
-    estimator: str,
+def find_active(
+    x: Float[np.ndarray, "n d"],
+    s: Float[np.ndarray, "n d"],
     num_slices: int,
-    basis_r: bool,
-) -> tuple[Float[Array, "m d"], Float[Array, "m d"]]:
-    count, dim = x.shape
+    *,
+    kernel: RBF = RBF(),
+    basis_r: bool = False,
+    estimator: Estimator = "kernel",
+) -> tuple[Float[np.ndarray, "m d"], Float[np.ndarray, "m d"]]:
+    """`active_slices` of checked samples: r and g, rows of length one."""
+    x, s = thin(x, ACTIVE_ROWS), thin(s, ACTIVE_ROWS)
+    bandwidth = full_bandwidth(kernel, thin(x, MEDIAN_ROWS))
     if estimator == "kernel":
-        difference, source = smoothed_difference(x, s, 2 * width), s
+        difference, source = smoothed_difference(x, s, 2 * bandwidth), s
     else:
-        of_samples = stein_gradient(x, width)
-        difference, source = s - of_samples, of_samples + RIDGE * _ridge_solve(_standardize(x, width)[1], s)
+        of_samples = stein_gradient(x, bandwidth)
+        difference, source = s - of_samples, of_samples + RIDGE * _ridge_solve(_standardize(x, bandwidth)[1], s)
     if basis_r:
-        strongest = jnp.sort(jnp.argsort(-jnp.sum(difference**2, axis=0))[:num_slices])
-        r = jnp.eye(dim, dtype=x.dtype)[strongest]
+        strongest = np.sort(np.argsort(-np.sum(difference**2, axis=0))[:num_slices])
+        r = np.eye(x.shape[1], dtype=x.dtype)[strongest]
     else:
-        r = _leading_directions(difference, num_slices)
-    values_per_slice = 8 * count + 3 * KRYLOV_SIZE * dim
-    g = map_in_blocks(
-        lambda r: _top_eigenvectors(Slopes.of(x, source, width, r)), r, values_per_slice * x.dtype.itemsize
-    )
-    return r, g
+        r = leading_vectors(difference, num_slices)
+    block = max(1, BLOCK_VALUES // (8 * len(x) + 3 * KRYLOV_SIZE * x.shape[1]))
+    slopes = [Slopes.of(x, source, bandwidth, r[i : i + block]) for i in range(0, len(r), block)]
+    return r, np.concatenate([_top_eigenvectors(some) for some in slopes])
 
 
-def smoothed_difference(x: Float[Array, "n d"], s: Float[Array, "n d"], width: Float[Array, ""]) -> Float[Array, "n d"]:
+def smoothed_difference(
+    x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"], bandwidth: float
+) -> Float[np.ndarray, "n d"]:
     """The kernel-smoothed difference of the scores (``"kernel"``) at the samples. Cost: O(n^2 D)."""
-    y, gram = _standardize(x, width)
-    b = s * width
-    return (gram @ (b - y) + gram.sum(1, keepdims=True) * y) / (len(x) * width)
+    y, gram = _standardize(x, bandwidth)
+    b = s * bandwidth
+    return (gram @ (b - y) + gram.sum(1, keepdims=True) * y) / (len(x) * bandwidth)
 
 
-def stein_gradient(x: Float[Array, "n d"], width: Float[Array, ""]) -> Float[Array, "n d"]:
+def stein_gradient(x: Float[np.ndarray, "n d"], bandwidth: float) -> Float[np.ndarray, "n d"]:
     """The score of the samples by the Stein gradient estimator, at the samples. Cost: O(n^2 D + n^3)."""
-    y, gram = _standardize(x, width)
-    divergence = (gram.sum(1, keepdims=True) * y - gram @ y) / width
+    y, gram = _standardize(x, bandwidth)
+    divergence = (gram.sum(1, keepdims=True) * y - gram @ y) / bandwidth
     return -_ridge_solve(gram, divergence)
 
 
@@ -190,102 +188,102 @@ class Slopes(NamedTuple):
     so that a product with one vector per slice is a matrix product with K for all slices together.
     """
 
-    y: Float[Array, "n d"]
-    gram: Float[Array, "n n"]
-    mass: Float[Array, " n"]  # row sums of K
-    r: Float[Array, "m d"]
-    u: Float[Array, "m n"]
-    tilt: Float[Array, "m n"]  # a - u
-    rho: Float[Array, "m n"]
-    factor: Float[Array, ""]
+    y: Float[np.ndarray, "n d"]
+    gram: Float[np.ndarray, "n n"]
+    mass: Float[np.ndarray, " n"]  # row sums of K
+    r: Float[np.ndarray, "m d"]
+    u: Float[np.ndarray, "m n"]
+    tilt: Float[np.ndarray, "m n"]  # a - u
+    rho: Float[np.ndarray, "m n"]
+    factor: float
 
     @classmethod
     def of(
-        cls, x: Float[Array, "n d"], s: Float[Array, "n d"], width: Float[Array, ""], r: Float[Array, "m d"]
+        cls, x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"], bandwidth: float, r: Float[np.ndarray, "m d"]
     ) -> Slopes:
         """Gradients of the smoothed difference."""
-        y, gram = _standardize(x, width)
+        y, gram = _standardize(x, bandwidth)
         mass = gram.sum(1)
         u = r @ y.T
-        tilt = r @ (s * width).T - u
-        return cls(y, gram, mass, r, u, tilt, tilt @ gram + u * mass, 1 / (len(x) * width**2))
+        tilt = r @ (s * bandwidth).T - u
+        return cls(y, gram, mass, r, u, tilt, tilt @ gram + u * mass, 1 / (len(x) * bandwidth**2))
 
-    def along(self, v: Float[Array, "m d"]) -> Float[Array, "m n"]:
+    def along(self, v: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m n"]:
         """$G_r v$, one v for every r. Cost: O(m (n^2 + n D))."""
         t = v @ self.y.T
-        tilted, plain = jnp.split(jnp.concatenate([self.tilt * t, t]) @ self.gram, 2)
-        aligned = jnp.sum(self.r * v, axis=1, keepdims=True)
+        tilted, plain = np.split(np.concatenate([self.tilt * t, t]) @ self.gram, 2)
+        aligned = np.sum(self.r * v, axis=1, keepdims=True)
         return self.factor * (tilted + self.u * plain - self.rho * t + aligned * self.mass)
 
-    def back(self, w: Float[Array, "m n"]) -> Float[Array, "m d"]:
+    def back(self, w: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "m d"]:
         """$G_r^T w$, one w for every r. Cost: O(m (n^2 + n D))."""
-        plain, raised = jnp.split(jnp.concatenate([w, self.u * w]) @ self.gram, 2)
+        plain, raised = np.split(np.concatenate([w, self.u * w]) @ self.gram, 2)
         weights = self.tilt * plain + raised - self.rho * w
         return self.factor * (weights @ self.y + self.r * (w @ self.mass)[:, None])
 
-    def product(self, v: Float[Array, "m d"]) -> Float[Array, "m d"]:
+    def product(self, v: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
         """$H_r v$, one v for every r."""
         return self.back(self.along(v)) / len(self.y)
 
 
-def _standardize(x: Float[Array, "n d"], width: Float[Array, ""]) -> tuple[Float[Array, "n d"], Float[Array, "n n"]]:
+def _standardize(
+    x: Float[np.ndarray, "n d"], bandwidth: float
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n n"]]:
     """Centred samples in units of the bandwidth, and their kernel matrix."""
-    y = (x - x.mean(0)) / width
-    square = jnp.sum(y**2, axis=1)
-    return y, jnp.exp(-0.5 * jnp.maximum(square[:, None] + square - 2 * y @ y.T, 0))
+    y = (x - x.mean(0)) / bandwidth
+    square = np.sum(y**2, axis=1)
+    return y, np.exp(-0.5 * np.maximum(square[:, None] + square - 2 * y @ y.T, 0))
 
 
-def _ridge_solve(gram: Float[Array, "n n"], targets: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    ridged = gram + RIDGE * jnp.eye(len(gram), dtype=gram.dtype)
-    return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(ridged), targets)
+def _ridge_solve(gram: Float[np.ndarray, "n n"], targets: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    ridged = gram + RIDGE * np.eye(len(gram), dtype=gram.dtype)
+    return scipy.linalg.cho_solve(scipy.linalg.cho_factor(ridged, check_finite=False), targets, check_finite=False)
 
 
-def _leading_directions(f: Float[Array, "n d"], num: int) -> Float[Array, "m d"]:
+def leading_vectors(f: Float[np.ndarray, "n d"], num: int) -> Float[np.ndarray, "m d"]:
     """Top eigenvectors of $f^T f$, as rows, from the smaller of the two Gram matrices."""
     count, dim = f.shape
     if num <= count < dim:
-        _, vectors = jnp.linalg.eigh(f @ f.T)
+        _, vectors = np.linalg.eigh(f @ f.T)
         # Where the eigenvalues are tiny rounding spoils the products; QR keeps the rows orthonormal.
-        return jnp.linalg.qr(f.T @ vectors[:, : -num - 1 : -1])[0].T
-    _, vectors = jnp.linalg.eigh(f.T @ f)
+        return np.linalg.qr(f.T @ vectors[:, : -num - 1 : -1])[0].T
+    _, vectors = np.linalg.eigh(f.T @ f)
     return vectors[:, : -num - 1 : -1].T
 
 
-def _top_eigenvectors(slopes: Slopes) -> Float[Array, "m d"]:
+def _top_eigenvectors(slopes: Slopes) -> Float[np.ndarray, "m d"]:
     """The top eigenvector of every $H_r$: restarted Lanczos on all slices together."""
     num, dim = slopes.r.shape
-    size = min(KRYLOV_SIZE, dim)
     # A fixed direction in general position; the right answer is orthogonal to it only by a miracle.
-    direction = np.random.default_rng(0).standard_normal(dim)
-    start = jnp.asarray(direction / np.linalg.norm(direction), slopes.r.dtype)
-
-    def extend(basis: Array, k: Array) -> tuple[Array, tuple[Array, Array]]:
-        image = slopes.product(basis[:, k])
-        overlap = jnp.einsum("mkd,md->mk", basis, image)
-        once = image - jnp.einsum("mkd,mk->md", basis, overlap)
-        twice = once - jnp.einsum("mkd,mk->md", basis, jnp.einsum("mkd,md->mk", basis, once))
-        norm = jnp.linalg.norm(twice, axis=1, keepdims=True)
-        # What a second pass mostly removes was rounding: the space is exhausted, and a zero vector says so.
-        new = norm > 0.5 * jnp.linalg.norm(once, axis=1, keepdims=True)
-        vector = jnp.where(new, twice / jnp.where(new, norm, 1), 0)
-        return basis.at[:, k + 1].set(vector), (overlap[:, :size], jnp.where(new, norm, 0)[:, 0])
-
-    def refine(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        vector, _, restarts = carry
-        basis = jnp.zeros((num, size + 1, dim), vector.dtype).at[:, 0].set(vector)
-        basis, (overlaps, norms) = lax.scan(extend, basis, jnp.arange(size))
-        upper = jnp.moveaxis(overlaps, 0, 2)  # (m, j, k), filled where j <= k
-        projected = upper + jnp.swapaxes(jnp.triu(upper, 1), 1, 2)
-        values, vectors = jnp.linalg.eigh(projected)
-        top = vectors[:, :, -1]
-        vector = jnp.einsum("mkd,mk->md", basis[:, :size], top)
-        unconverged = norms[-1] * jnp.abs(top[:, -1]) > TOLERANCE * values[:, -1]
-        vector = vector / jnp.linalg.norm(vector, axis=1, keepdims=True)
-        return vector, unconverged.any(), restarts + 1
-
-    vector, _, _ = lax.while_loop(
-        lambda carry: carry[1] & (carry[2] < MAX_RESTARTS),
-        refine,
-        (jnp.broadcast_to(start, (num, dim)), jnp.array(True), jnp.array(0)),
-    )
+    start = np.random.default_rng(0).standard_normal(dim)
+    vector = np.tile((start / np.linalg.norm(start)).astype(slopes.r.dtype), (num, 1))
+    for _ in range(MAX_RESTARTS):
+        vector, residual = _lanczos(slopes, vector)
+        if residual <= TOLERANCE:
+            break
     return vector
+
+
+def _lanczos(slopes: Slopes, start: Float[np.ndarray, "m d"]) -> tuple[Float[np.ndarray, "m d"], float]:
+    """The best vector of a Krylov space for every slice, and the largest residual relative to its eigenvalue."""
+    num, dim = start.shape
+    size = min(KRYLOV_SIZE, dim)
+    basis = np.zeros((num, size + 1, dim), start.dtype)
+    projected = np.zeros((num, size, size), start.dtype)
+    basis[:, 0] = start
+    for k in range(size):
+        image = slopes.product(basis[:, k])
+        overlap = np.einsum("mkd,md->mk", basis, image)
+        once = image - np.einsum("mkd,mk->md", basis, overlap)
+        twice = once - np.einsum("mkd,mk->md", basis, np.einsum("mkd,md->mk", basis, once))
+        norm = np.linalg.norm(twice, axis=1)
+        # What a second pass mostly removes was rounding: the space is exhausted, and a zero vector says so.
+        new = norm > 0.5 * np.linalg.norm(once, axis=1)
+        basis[:, k + 1] = np.where(new[:, None], twice / np.where(new, norm, 1)[:, None], 0)
+        projected[:, : k + 1, k] = projected[:, k, : k + 1] = overlap[:, : k + 1]
+    values, vectors = np.linalg.eigh(projected)
+    top = vectors[:, :, -1]
+    vector = np.einsum("mkd,mk->md", basis[:, :size], top)
+    residual = np.where(new, norm, 0) * np.abs(top[:, -1])
+    largest = np.max(residual / np.maximum(values[:, -1], np.finfo(start.dtype).tiny))
+    return vector / np.linalg.norm(vector, axis=1, keepdims=True), float(largest)

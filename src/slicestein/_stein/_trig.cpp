@@ -1,381 +1,72 @@
-// Sums of the sliced Stein kernel on the CPU: the compiled twins of functions in fourier, kernels and exact.
-//
-// One row is one slice: u (N,) projected samples in units of the bandwidth, a (N,) projected
-// scores, c (N,) or (1,) the Jacobian term. With frequencies w_j = j Delta and weights A_j of a
-// quadrature rule for the spectral density,
-//
-//     psi_j = sum_n (a_n + i w_j c_n) exp(i w_j u_n),     V = sum_j A_j |psi_j|^2 / N^2.
-//
-// A rule of period P = 2 pi / Delta is exact for |u_i - u_j| <= P - reach, where the kernel is
-// negligible beyond `reach`. A row that is wider than any rule allows is cut into cells of width
-// `reach`: only points of the same or of adjacent cells interact, so that
-//
-//     V = sum_j A_j sum_cells [ |psi_cell|^2 + 2 Re(psi_cell conj(psi_next)) ] / N^2,
-//
-// whatever the range of the data. The gradient in (u, a, c) is a trigonometric sum with the
-// coefficients A_j psi_j of the neighbourhood, evaluated while the row is still in cache.
+// The extension module: the kernels of the headers beside this file, as XLA call targets and as functions of Python
+// buffers.
 
-#include <algorithm>
-#include <atomic>
-#include <cmath>
-#include <complex>
-#include <condition_variable>
-#include <cstdint>
 #include <cstring>
-#include <memory>
-#include <mutex>
-#include <numeric>
-#include <type_traits>
+#include <functional>
+#include <new>
+#include <string>
+#include <thread>
 #include <vector>
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "_trig_base.h"
+#include "_trig_blocks.h"
+#include "_trig_pairs.h"
+#include "_trig_rows.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
 
-// One machine-code version per instruction set, chosen when the library is loaded.
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__)
-#define SIMD __attribute__((target_clones("avx512f", "arch=x86-64-v3", "default")))
-#else
-#define SIMD
-#endif
-
 namespace {
 
-constexpr int kBlock = 256;  // samples per pass: the working set of a pass stays in the L1 cache
-constexpr double kTwoPi = 6.283185307179586476925286766559;
+using slicestein::BlockSums;
+using slicestein::Rows;
+using slicestein::Rules;
 
-// The quadrature rules, narrowest first; row k of `weights` belongs to spacing[k].
-struct Rules {
-  ffi::Span<const double> spacing;
-  ffi::Span<const int64_t> length;
-  ffi::Span<const double> weights;
-  double reach;
-  int64_t stride() const { return weights.size() / spacing.size(); }
-  const double* row(int64_t k) const { return weights.begin() + k * stride(); }
-  double widest_range(int64_t k) const { return kTwoPi / spacing[k] - reach; }
-};
+// ---- XLA ------------------------------------------------------------------------------------------------------------
 
-// sin and cos of |theta| <= pi, by Taylor polynomials of the half angle.
-template <typename T>
-inline void sincos_half(T theta, T& sine, T& cosine) {
-  const T y = theta * T(0.5), q = y * y;
-  T s, c;
-  if constexpr (sizeof(T) == 8) {
-    s = T(1.9572941063391263e-20);   // 1/21!
-    s = s * q - T(8.2206352466243295e-18);
-    s = s * q + T(2.8114572543455206e-15);
-    s = s * q - T(7.6471637318198164e-13);
-    s = s * q + T(1.6059043836821613e-10);
-    s = s * q - T(2.5052108385441720e-08);
-    c = T(-8.8967913924505741e-22);  // -1/22!
-    c = c * q + T(4.1103176233121648e-19);
-    c = c * q - T(1.5619206968586225e-16);
-    c = c * q + T(4.7794773323873853e-14);
-    c = c * q - T(1.1470745597729725e-11);
-    c = c * q + T(2.0876756987868100e-09);
-  } else {
-    s = T(-2.5052108385441720e-08);  // -1/11!
-    c = T(2.0876756987868100e-09);   // 1/12!
-  }
-  s = s * q + T(2.7557319223985893e-06);
-  s = s * q - T(1.9841269841269841e-04);
-  s = s * q + T(8.3333333333333332e-03);
-  s = s * q - T(1.6666666666666666e-01);
-  s = (s * q + T(1)) * y;
-  c = c * q - T(2.7557319223985888e-07);
-  c = c * q + T(2.4801587301587302e-05);
-  c = c * q - T(1.3888888888888889e-03);
-  c = c * q + T(4.1666666666666664e-02);
-  c = c * q - T(0.5);
-  c = c * q + T(1);
-  sine = T(2) * s * c;
-  cosine = T(1) - T(2) * s * s;
-}
-
-// Rotation factors of a block: step = exp(i spacing (u - origin)), state = 1.
-template <typename T>
-struct Block {
-  T step_cos[kBlock], step_sin[kBlock], cos[kBlock], sin[kBlock];
-
-  inline void start(const T* u, int n, T origin, T spacing) {
-    for (int i = 0; i < n; ++i) sincos_half(spacing * (u[i] - origin), step_sin[i], step_cos[i]);
-    for (int i = 0; i < n; ++i) cos[i] = T(1), sin[i] = T(0);
-  }
-  inline void rotate(int i, T& c, T& s) const {
-    const T next = c * step_cos[i] - s * step_sin[i];
-    s = s * step_cos[i] + c * step_sin[i];
-    c = next;
-  }
-};
-
-// Adds sum_n (a_n + i w_j c_n) exp(i w_j u_n) to psi[j], j < length: two frequencies per pass.
-template <typename T, bool kSharedC>
-SIMD void add_sums(const T* __restrict u, const T* __restrict a, const T* __restrict c, int64_t count,
-                   T origin, double spacing, int64_t length, std::complex<double>* psi) {
-  Block<T> block;
-  for (int64_t begin = 0; begin < count; begin += kBlock) {
-    const int n = static_cast<int>(std::min<int64_t>(kBlock, count - begin));
-    const T* ab = a + begin;
-    const T* cb = kSharedC ? c : c + begin;
-    block.start(u + begin, n, origin, T(spacing));
-    for (int64_t j = 0; j < length; j += 2) {
-      T ac0 = 0, as0 = 0, cc0 = 0, cs0 = 0, ac1 = 0, as1 = 0, cc1 = 0, cs1 = 0;
-      for (int i = 0; i < n; ++i) {
-        T x = block.cos[i], y = block.sin[i];
-        const T weight = ab[i], jacobian = kSharedC ? T(1) : cb[i];
-        ac0 += weight * x, as0 += weight * y, cc0 += jacobian * x, cs0 += jacobian * y;
-        block.rotate(i, x, y);
-        ac1 += weight * x, as1 += weight * y, cc1 += jacobian * x, cs1 += jacobian * y;
-        block.rotate(i, x, y);
-        block.cos[i] = x, block.sin[i] = y;
-      }
-      const double shared = kSharedC ? double(cb[0]) : 1.0;
-      const double w0 = spacing * j * shared, w1 = spacing * (j + 1) * shared;
-      psi[j] += std::complex<double>(ac0 - w0 * cs0, as0 + w0 * cc0);
-      psi[j + 1] += std::complex<double>(ac1 - w1 * cs1, as1 + w1 * cc1);
-    }
-  }
-}
-
-// With p(u) = Re sum_j coefficient[j] exp(i w_j u): da = p, dc = p', du = a p' + c p''.
-template <typename T, bool kSharedC>
-SIMD void add_gradient(const T* __restrict u, const T* __restrict a, const T* __restrict c,
-                       int64_t count, T origin, double spacing, int64_t length,
-                       const std::complex<double>* coefficient, T* __restrict du, T* __restrict da,
-                       T* __restrict dc) {
-  Block<T> block;
-  T p0[kBlock], p1[kBlock], p2[kBlock];
-  for (int64_t begin = 0; begin < count; begin += kBlock) {
-    const int n = static_cast<int>(std::min<int64_t>(kBlock, count - begin));
-    const T* ab = a + begin;
-    const T* cb = kSharedC ? c : c + begin;
-    block.start(u + begin, n, origin, T(spacing));
-    for (int i = 0; i < n; ++i) p0[i] = p1[i] = p2[i] = T(0);
-    for (int64_t j = 0; j < length; j += 2) {
-      const T w0 = T(spacing * j), re0 = T(coefficient[j].real()), im0 = T(coefficient[j].imag());
-      const T w1 = T(spacing * (j + 1)), re1 = T(coefficient[j + 1].real()),
-              im1 = T(coefficient[j + 1].imag());
-      for (int i = 0; i < n; ++i) {
-        T x = block.cos[i], y = block.sin[i];
-        const T even0 = re0 * x - im0 * y, odd0 = w0 * (re0 * y + im0 * x);
-        block.rotate(i, x, y);
-        const T even1 = re1 * x - im1 * y, odd1 = w1 * (re1 * y + im1 * x);
-        block.rotate(i, x, y);
-        block.cos[i] = x, block.sin[i] = y;
-        p0[i] += even0 + even1;
-        p1[i] -= odd0 + odd1;
-        p2[i] -= w0 * w0 * even0 + w1 * w1 * even1;
-      }
-    }
-    T shared_dc = 0;
-    for (int i = 0; i < n; ++i) {
-      du[begin + i] = ab[i] * p1[i] + (kSharedC ? cb[0] : cb[i]) * p2[i];
-      da[begin + i] = p0[i];
-      if (kSharedC) shared_dc += p1[i];
-      else dc[begin + i] = p1[i];
-    }
-    if (kSharedC) dc[0] += shared_dc;
-  }
-}
-
-template <typename T>
-SIMD void find_range(const T* __restrict u, int64_t count, T& low, T& high) {
-  T lo = u[0], hi = u[0];
-  for (int64_t i = 1; i < count; ++i) {
-    lo = u[i] < lo ? u[i] : lo;
-    hi = u[i] > hi ? u[i] : hi;
-  }
-  low = lo, high = hi;
-}
-
-using Coefficients = std::vector<std::complex<double>>;
-
-template <typename T>
-struct Row {
-  const T* u;
-  const T* a;
-  const T* c;
-  int64_t count;
-  bool shared_c;
-  T* du;  // null when only the value is wanted
-  T* da;
-  T* dc;
-
-  void sums(int64_t begin, int64_t n, T origin, double spacing, int64_t length,
-            Coefficients& psi) const {
-    if (shared_c) add_sums<T, true>(u + begin, a + begin, c, n, origin, spacing, length, psi.data());
-    else add_sums<T, false>(u + begin, a + begin, c + begin, n, origin, spacing, length, psi.data());
-  }
-  void gradient(int64_t begin, int64_t n, T origin, double spacing, int64_t length,
-                const Coefficients& coefficient) const {
-    if (shared_c)
-      add_gradient<T, true>(u + begin, a + begin, c, n, origin, spacing, length, coefficient.data(),
-                            du + begin, da + begin, dc);
-    else
-      add_gradient<T, false>(u + begin, a + begin, c + begin, n, origin, spacing, length,
-                             coefficient.data(), du + begin, da + begin, dc + begin);
-  }
-};
-
-// All of the row under one rule.
-template <typename T>
-double one_cell(const Row<T>& row, const Rules& rules, int64_t k, T origin) {
-  const int64_t length = rules.length[k];
-  const double* weight = rules.row(k);
-  const double scale = 1.0 / (double(row.count) * row.count);
-  Coefficients psi(length + 1);  // one spare: frequencies are taken two at a time
-  row.sums(0, row.count, origin, rules.spacing[k], length, psi);
-  double value = 0;
-  for (int64_t j = 0; j < length; ++j) value += weight[j] * std::norm(psi[j]);
-  if (row.du) {
-    for (int64_t j = 0; j < length; ++j) psi[j] = 2.0 * scale * weight[j] * std::conj(psi[j]);
-    psi[length] = 0;
-    row.gradient(0, row.count, origin, rules.spacing[k], length, psi);
-  }
-  return value * scale;
-}
-
-// A heavy-tailed row: sort into cells of width `reach`, then couple neighbours.
-template <typename T>
-double many_cells(const Row<T>& row, const Rules& rules, int64_t k, T low) {
-  const int64_t length = rules.length[k], count = row.count;
-  const double spacing = rules.spacing[k], width = rules.reach;
-  const double* weight = rules.row(k);
-  const double scale = 1.0 / (double(count) * count);
-
-  std::vector<std::pair<double, int64_t>> order(count);  // (cell, sample); a double holds any cell
-  for (int64_t i = 0; i < count; ++i)
-    order[i] = {std::floor((double(row.u[i]) - low) / width), i};
-  std::sort(order.begin(), order.end());
-  std::vector<T> u(count), a(count), c(row.shared_c ? 1 : count), du, da, dc;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto [cell, sample] = order[i];
-    // The position inside the cell, from its middle: small, however far away the cell is.
-    u[i] = T(double(row.u[sample]) - low - (cell + 0.5) * width);
-    a[i] = row.a[sample];
-    if (!row.shared_c) c[i] = row.c[sample];
-  }
-  if (row.shared_c) c[0] = row.c[0];
-  if (row.du) du.resize(count), da.resize(count), dc.resize(c.size());
-  const Row<T> sorted{u.data(), a.data(), c.data(), count, row.shared_c, du.data(), da.data(), dc.data()};
-
-  struct Cell {
-    double index;
-    int64_t begin, end;
-    Coefficients psi;
-  };
-  std::vector<std::complex<double>> shift(length);  // from one cell's middle to the next one's
-  for (int64_t j = 0; j < length; ++j) shift[j] = std::polar(1.0, spacing * j * width);
-
-  auto read_cell = [&](int64_t begin) {
-    Cell cell{begin < count ? order[begin].first : INFINITY, begin, begin, Coefficients(length + 1)};
-    while (cell.end < count && order[cell.end].first == cell.index) ++cell.end;
-    if (begin < count) sorted.sums(begin, cell.end - begin, T(0), spacing, length, cell.psi);
-    return cell;
-  };
-
-  double kernel_at_0 = 0, curvature_at_0 = 0;
-  for (int64_t j = 0; j < length; ++j) {
-    kernel_at_0 += weight[j];
-    curvature_at_0 -= weight[j] * spacing * j * spacing * j;
-  }
-  // A point with no neighbour interacts with itself alone. In closed form its force is zero, not rounding times
-  // the square of a score that may be huge out there.
-  auto alone = [&](int64_t i) {
-    const double ai = sorted.a[i], ci = sorted.c[row.shared_c ? 0 : i];
-    if (row.du) {
-      du[i] = 0;
-      da[i] = T(2.0 * scale * kernel_at_0 * ai);
-      dc[row.shared_c ? 0 : i] -= T(2.0 * scale * curvature_at_0 * ci);
-    }
-    return kernel_at_0 * ai * ai - curvature_at_0 * ci * ci;
-  };
-
-  double value = 0;
-  Coefficients around(length + 1);
-  Cell previous{-INFINITY, 0, 0, Coefficients(length + 1)}, here = read_cell(0);
-  while (here.begin < count) {
-    Cell next = read_cell(here.end);
-    const bool has_next = next.index == here.index + 1, has_previous = previous.index == here.index - 1;
-    const bool is_alone = here.end - here.begin == 1 && !has_next && !has_previous;
-    if (is_alone) value += alone(here.begin);
-    for (int64_t j = 0; j < length && !is_alone; ++j) {
-      around[j] = here.psi[j];
-      if (has_next) around[j] += next.psi[j] * shift[j];
-      if (has_previous) around[j] += previous.psi[j] * std::conj(shift[j]);
-      value += weight[j] * std::real(here.psi[j] * std::conj(around[j]));
-      around[j] = 2.0 * scale * weight[j] * std::conj(around[j]);
-    }
-    if (row.du && !is_alone) sorted.gradient(here.begin, here.end - here.begin, T(0), spacing, length, around);
-    previous = std::move(here);
-    here = std::move(next);
-  }
-  if (row.du) {
-    for (int64_t i = 0; i < count; ++i) {
-      row.du[order[i].second] = du[i];
-      row.da[order[i].second] = da[i];
-      if (!row.shared_c) row.dc[order[i].second] = dc[i];
-    }
-    if (row.shared_c) row.dc[0] = dc[0];
-  }
-  return value * scale;
-}
-
-template <typename T>
-double row_value(const Row<T>& row, const Rules& rules) {
-  T low, high;
-  find_range(row.u, row.count, low, high);
-  if (!std::isfinite(double(high) - double(low))) return NAN;
-  if (row.du && row.shared_c) row.dc[0] = 0;
-  const int64_t last = rules.spacing.size() - 1;
-  for (int64_t k = 0; k <= last; ++k)
-    if (double(high) - double(low) <= rules.widest_range(k))
-      return one_cell(row, rules, k, T(low + (high - low) / 2));
-  return many_cells(row, rules, last, low);
-}
-
-// Runs task(i) for i < count on the pool and on the calling thread, which may itself belong to the
-// pool: a helper that never gets to start has claimed no work, so nobody waits for it.
+// Runs task(m) for every row on the threads of XLA.
 template <typename Task>
-void parallel_for(ffi::ThreadPool& pool, int64_t count, Task task) {
-  struct Shared {
-    std::atomic<int64_t> next{0}, done{0};
-    std::mutex mutex;
-    std::condition_variable finished;
-  };
-  auto shared = std::make_shared<Shared>();
-  auto work = [shared, count, task] {
-    for (int64_t i; (i = shared->next++) < count;) {
-      task(i);
-      if (++shared->done == count) {
-        std::lock_guard<std::mutex> lock(shared->mutex);
-        shared->finished.notify_all();
-      }
-    }
-  };
-  for (int64_t t = 1; t < std::min(pool.num_threads(), count); ++t) pool.Schedule(decltype(work)(work));
-  work();
-  std::unique_lock<std::mutex> lock(shared->mutex);
-  shared->finished.wait(lock, [&] { return shared->done == count; });
+ffi::Error for_rows(ffi::ThreadPool& pool, int64_t rows, Task task) {
+  try {
+    slicestein::parallel_for(
+        pool.num_threads() - 1, [&pool](std::function<void()> work) { pool.Schedule(std::move(work)); }, rows, task);
+  } catch (const std::bad_alloc&) {
+    return ffi::Error(ffi::ErrorCode::kResourceExhausted, "slicestein: out of memory");
+  } catch (const std::exception& error) {
+    return ffi::Error::Internal(std::string("slicestein: ") + error.what());
+  }
+  return ffi::Error::Success();
+}
+
+// u and a (..., count), c (..., 1) or (..., count), one result per row.
+template <typename Buffer>
+bool are_rows(const Buffer& u, const Buffer& a, const Buffer& c, int64_t rows) {
+  if (u.dimensions().size() == 0 || c.dimensions().size() == 0) return false;
+  const size_t count = u.dimensions().back(), c_count = c.dimensions().back();
+  return u.element_count() == rows * count && a.element_count() == rows * count &&
+         c.element_count() == rows * c_count && (c_count == 1 || c_count == count);
+}
+
+bool are_rules(ffi::Span<const double> spacing, ffi::Span<const int64_t> length, ffi::Span<const double> weights) {
+  if (spacing.size() == 0 || length.size() != spacing.size() || weights.size() % spacing.size()) return false;
+  const int64_t stride = weights.size() / spacing.size();
+  return std::all_of(length.begin(), length.end(), [=](int64_t n) { return n > 0 && n <= stride; });
 }
 
 template <typename T>
-void all_rows(ffi::ThreadPool& pool, int64_t rows, int64_t count, int64_t c_count, const T* u, const T* a,
-              const T* c, const Rules& rules, T* value, T* du, T* da, T* dc) {
-  parallel_for(pool, rows, [=](int64_t m) {
-    const Row<T> row{u + m * count,
-                     a + m * count,
-                     c + m * c_count,
-                     count,
-                     /*shared_c=*/c_count != count,
-                     du ? du + m * count : nullptr,
-                     da ? da + m * count : nullptr,
-                     dc ? dc + m * c_count : nullptr};
-    value[m] = T(row_value(row, rules));
-  });
+ffi::Error all_rows(ffi::ThreadPool& pool, int64_t rows, const Rows<T>& arrays, ffi::Span<const double> spacing,
+                    ffi::Span<const int64_t> length, ffi::Span<const double> weights, double reach) {
+  if (!are_rules(spacing, length, weights)) return ffi::Error::InvalidArgument("slicestein: rules do not fit");
+  const int64_t num_rules = spacing.size(), stride = weights.size() / num_rules;
+  const Rules rules{spacing.begin(), length.begin(), weights.begin(), num_rules, stride, reach};
+  return for_rows(pool, rows, [=](int64_t m) { arrays.compute(m, rules); });
+}
+
+ffi::Error wrong_shapes() {
+  return ffi::Error::InvalidArgument("slicestein: u and a must be (..., n), c (..., n) or (..., 1)");
 }
 
 template <ffi::DataType kType>
@@ -383,11 +74,11 @@ ffi::Error value_impl(ffi::ThreadPool pool, ffi::Buffer<kType> u, ffi::Buffer<kT
                       ffi::Buffer<kType> c, ffi::ResultBuffer<kType> value,
                       ffi::Span<const double> spacing, ffi::Span<const int64_t> length,
                       ffi::Span<const double> weights, double reach) {
-  all_rows<ffi::NativeType<kType>>(pool, value->element_count(), u.dimensions().back(),
-                                   c.dimensions().back(), u.typed_data(), a.typed_data(), c.typed_data(),
-                                   {spacing, length, weights, reach}, value->typed_data(), nullptr,
-                                   nullptr, nullptr);
-  return ffi::Error::Success();
+  const int64_t rows = value->element_count();
+  if (!are_rows(u, a, c, rows)) return wrong_shapes();
+  const Rows<ffi::NativeType<kType>> arrays{u.typed_data(), a.typed_data(), c.typed_data(), u.dimensions().back(),
+                                            c.dimensions().back(), value->typed_data(), nullptr, nullptr, nullptr};
+  return all_rows(pool, rows, arrays, spacing, length, weights, reach);
 }
 
 template <ffi::DataType kType>
@@ -396,52 +87,13 @@ ffi::Error gradient_impl(ffi::ThreadPool pool, ffi::Buffer<kType> u, ffi::Buffer
                          ffi::ResultBuffer<kType> du, ffi::ResultBuffer<kType> da,
                          ffi::ResultBuffer<kType> dc, ffi::Span<const double> spacing,
                          ffi::Span<const int64_t> length, ffi::Span<const double> weights, double reach) {
-  all_rows<ffi::NativeType<kType>>(pool, value->element_count(), u.dimensions().back(),
-                                   c.dimensions().back(), u.typed_data(), a.typed_data(), c.typed_data(),
-                                   {spacing, length, weights, reach}, value->typed_data(),
-                                   du->typed_data(), da->typed_data(), dc->typed_data());
-  return ffi::Error::Success();
-}
-
-// The median of |t_i - t_j| over i < j. On the sorted row the gaps within a bound are counted in one
-// sweep, so a few steps of interpolation leave a short list of candidates to select from.
-template <typename T>
-double median_gap(std::vector<T>& t) {
-  std::sort(t.begin(), t.end());
-  const int64_t n = t.size(), pairs = n * (n - 1) / 2, rank = (pairs + 1) / 2;  // 1-based, lower middle
-  auto count_within = [&](T bound) {
-    int64_t total = 0;
-    for (int64_t i = 0, j = 1; j < n; ++j) {
-      while (t[j] - t[i] > bound) ++i;
-      total += j - i;
-    }
-    return total;
-  };
-  T low = -1, high = t[n - 1] - t[0];  // rank is above count(low), rank + 1 within count(high)
-  int64_t at_low = 0, at_high = pairs;
-  for (int step = 0; step < 60 && at_high - at_low > n; ++step) {
-    // Counts grow almost linearly with the bound: aim a little to either side of the rank in turn, so
-    // that both ends close in; plain bisection now and then is the safeguard.
-    const int64_t aim = step % 2 ? rank + n / 3 : rank - n / 3;
-    const double share = double(aim - at_low) / double(at_high - at_low);
-    const bool inside = step % 6 != 5 && share > 0 && share < 1;
-    const T middle = std::max(T(0), T(low + (inside ? share : 0.5) * (double(high) - low)));
-    if (!(middle > low && middle < high)) break;  // ties: nothing left to divide
-    const int64_t total = count_within(middle);
-    if (total < rank) low = middle, at_low = total;
-    else if (total > rank) high = middle, at_high = total;
-    else break;
-  }
-  std::vector<T> gaps;
-  gaps.reserve(2 * n);
-  for (int64_t i = 0, j = 1; j < n; ++j) {
-    while (t[j] - t[i] > high) ++i;
-    for (int64_t k = i; k < j && t[j] - t[k] > low; ++k) gaps.push_back(t[j] - t[k]);
-  }
-  const auto middle = gaps.begin() + (rank - at_low - 1);
-  std::nth_element(gaps.begin(), middle, gaps.end());
-  if (pairs % 2) return *middle;
-  return 0.5 * (double(*middle) + double(*std::min_element(middle + 1, gaps.end())));
+  const int64_t rows = value->element_count();
+  if (!are_rows(u, a, c, rows) || !are_rows(*du, *da, *dc, rows) || dc->element_count() != c.element_count())
+    return wrong_shapes();
+  const Rows<ffi::NativeType<kType>> arrays{u.typed_data(), a.typed_data(), c.typed_data(), u.dimensions().back(),
+                                            c.dimensions().back(), value->typed_data(), du->typed_data(),
+                                            da->typed_data(), dc->typed_data()};
+  return all_rows(pool, rows, arrays, spacing, length, weights, reach);
 }
 
 template <ffi::DataType kType>
@@ -450,64 +102,10 @@ ffi::Error median_impl(ffi::ThreadPool pool, ffi::Buffer<kType> t, ffi::ResultBu
   const int64_t count = t.dimensions().back();
   const T* rows = t.typed_data();
   T* out = median->typed_data();
-  parallel_for(pool, median->element_count(), [=](int64_t m) {
+  return for_rows(pool, median->element_count(), [=](int64_t m) {
     std::vector<T> row(rows + m * count, rows + (m + 1) * count);
-    const bool finite = std::all_of(row.begin(), row.end(), [](T v) { return std::isfinite(v); });
-    out[m] = finite ? T(median_gap(row)) : T(NAN);
+    out[m] = T(slicestein::median_gap(row.data(), count));
   });
-  return ffi::Error::Success();
-}
-
-// exp(-q / 2) for q >= 0: 2^n 2^f with |f| <= 1/2, the second factor by its Taylor polynomial.
-template <typename T>
-inline T gaussian(T q) {
-  constexpr bool kDouble = sizeof(T) == 8;
-  constexpr T kLowest = kDouble ? -1022 : -126;  // below it the result is as good as zero
-  const T power = q * T(-0.72134752044448170);   // -log2(e) / 2
-  const T bounded = power < kLowest ? kLowest : power;
-  const T whole = std::floor(bounded + T(0.5)), f = (bounded - whole) * T(0.69314718055994531);
-  T e;
-  if constexpr (kDouble) {
-    e = T(2.0876756987868100e-09);  // 1/12!
-    e = e * f + T(2.5052108385441720e-08);
-    e = e * f + T(2.7557319223985888e-07);
-    e = e * f + T(2.7557319223985893e-06);
-    e = e * f + T(2.4801587301587302e-05);
-  } else {
-    e = T(2.4801587301587302e-05);  // 1/8!
-  }
-  e = e * f + T(1.9841269841269841e-04);
-  e = e * f + T(1.3888888888888889e-03);
-  e = e * f + T(8.3333333333333332e-03);
-  e = e * f + T(4.1666666666666664e-02);
-  e = e * f + T(1.6666666666666666e-01);
-  e = e * f + T(0.5);
-  e = e * f + T(1);
-  e = e * f + T(1);
-  using Bits = std::conditional_t<kDouble, int64_t, int32_t>;
-  const Bits exponent = (static_cast<Bits>(whole) + (kDouble ? 1023 : 127)) << (kDouble ? 52 : 23);
-  T scale;
-  std::memcpy(&scale, &exponent, sizeof(T));
-  return power < kLowest ? T(0) : e * scale;
-}
-
-// The witness of one row at its own samples by all pairs, for the Gaussian kernel: for few samples less work than
-// the sums above. pull = mean_j a_j k(u_j - u), push = mean_j c k'(u_j - u); returns V.
-template <typename T>
-SIMD double pair_forces(const T* __restrict u, const T* __restrict a, T c, int64_t count, T* __restrict pull,
-                        T* __restrict push) {
-  double value = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    T attraction = 0, repulsion = 0, curvature = 0;
-    for (int64_t j = 0; j < count; ++j) {
-      const T d = u[j] - u[i], q = d * d, k = gaussian(q);
-      attraction += a[j] * k, repulsion -= d * k, curvature += (q - T(1)) * k;
-    }
-    pull[i] = attraction / T(count);
-    push[i] = c * repulsion / T(count);
-    value += double(a[i]) * (pull[i] + T(2) * push[i]) - double(c) * c * curvature / count;
-  }
-  return value / count;
 }
 
 template <ffi::DataType kType>
@@ -515,14 +113,16 @@ ffi::Error forces_impl(ffi::ThreadPool pool, ffi::Buffer<kType> u, ffi::Buffer<k
                        ffi::ResultBuffer<kType> value, ffi::ResultBuffer<kType> pull,
                        ffi::ResultBuffer<kType> push) {
   using T = ffi::NativeType<kType>;
-  const int64_t count = u.dimensions().back();
+  const int64_t rows = value->element_count();
+  if (!are_rows(u, a, c, rows) || !are_rows(*pull, *push, *push, rows)) return wrong_shapes();
+  const int64_t count = u.dimensions().back(), c_count = c.dimensions().back();
   const T *us = u.typed_data(), *as = a.typed_data(), *cs = c.typed_data();
   T *values = value->typed_data(), *pulls = pull->typed_data(), *pushes = push->typed_data();
-  parallel_for(pool, value->element_count(), [=](int64_t m) {
+  return for_rows(pool, rows, [=](int64_t m) {
     const int64_t row = m * count;
-    values[m] = T(pair_forces(us + row, as + row, cs[m], count, pulls + row, pushes + row));
+    values[m] = T(slicestein::pair_forces(us + row, as + row, cs + m * c_count, count, c_count, pulls + row,
+                                          pushes + row));
   });
-  return ffi::Error::Success();
 }
 
 #define RULES                                                                         \
@@ -549,12 +149,146 @@ ffi::Error forces_impl(ffi::ThreadPool pool, ffi::Buffer<kType> u, ffi::Buffer<k
 HANDLERS(f32, ffi::F32)
 HANDLERS(f64, ffi::F64)
 
-// The module is a table of XLA call targets: {name: capsule}.
+// ---- Python ---------------------------------------------------------------------------------------------------------
+
+// A contiguous array that Python lends for the time of a call.
+class Array {
+ public:
+  Array() = default;
+  Array(const Array&) = delete;
+  ~Array() {
+    if (view_.obj) PyBuffer_Release(&view_);
+  }
+  bool borrow(PyObject* object, bool writable = false) {
+    return PyObject_GetBuffer(object, &view_,
+                              PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0)) == 0;
+  }
+  bool holds(const char* codes, int64_t size) const {
+    return view_.itemsize == size && view_.format && std::strlen(view_.format) == 1 &&
+           std::strchr(codes, view_.format[0]);
+  }
+  template <typename T>
+  bool holds() const {
+    return holds(sizeof(T) == 8 ? "d" : "f", sizeof(T));
+  }
+  int64_t size() const { return view_.len / view_.itemsize; }
+  int ndim() const { return view_.ndim; }
+  int64_t shape(int axis) const { return view_.shape[axis]; }
+  template <typename T>
+  T* data() const {
+    return static_cast<T*>(view_.buf);
+  }
+
+ private:
+  Py_buffer view_{};
+};
+
+// Helpers that are joined when the work is done.
+struct Threads {
+  std::vector<std::thread> threads;
+  explicit Threads(int64_t count) { threads.reserve(count); }
+  ~Threads() {
+    for (auto& thread : threads) thread.join();
+  }
+  auto spawn() {
+    return [this](auto work) { threads.emplace_back(std::move(work)); };
+  }
+};
+
+PyObject* misfit() {
+  PyErr_SetString(PyExc_ValueError, "types or shapes of the arrays do not fit each other");
+  return nullptr;
+}
+
+// Runs compute() without the lock of the interpreter.
+template <typename Compute>
+PyObject* unlocked(Compute compute) {
+  std::exception_ptr error;
+  Py_BEGIN_ALLOW_THREADS;
+  try {
+    compute();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  Py_END_ALLOW_THREADS;
+  if (error) return PyErr_NoMemory();  // all that the kernels do besides arithmetic is to allocate
+  Py_RETURN_NONE;
+}
+
+bool are_ends(const Array& ends, int64_t rows) {
+  const int64_t *begin = ends.data<int64_t>(), *end = begin + ends.size();
+  return begin == end ? rows == 0 : std::is_sorted(begin, end) && *begin >= 0 && end[-1] == rows;
+}
+
+template <typename T>
+PyObject* sum_blocks(const Array& t, const Array& a, const Array& c, const Array& ends, const Array& roots,
+                     const Array& centre, const Array& bulk, const Array& out, double spacing, double tail,
+                     int64_t num_threads) {
+  const int64_t slices = t.shape(0), rows = t.shape(1), c_count = c.shape(1);
+  for (const Array* array : {&a, &c, &centre, &bulk, &out})
+    if (!array->holds<T>()) return misfit();
+  if (!roots.holds<double>() || !ends.holds("lq", 8) || !are_ends(ends, rows)) return misfit();
+  if (a.size() != t.size() || c.shape(0) != slices || (c_count != 1 && c_count != rows) || centre.size() != slices ||
+      bulk.size() != slices || out.size() != ends.size() * slices * 2 * roots.size())
+    return misfit();
+  const BlockSums<T> job{t.data<T>(),           a.data<T>(), c.data<T>(),          slices,         rows,
+                         c_count,               ends.data<int64_t>(), ends.size(), spacing,        roots.data<double>(),
+                         roots.size(),          centre.data<T>(),     bulk.data<T>(), T(tail),     out.data<T>()};
+  return unlocked([&] {
+    Threads threads(num_threads);
+    slicestein::block_sums(job, num_threads - 1, threads.spawn());
+  });
+}
+
+// block_sums(t, a, c, ends, roots, centre, bulk, out, spacing, tail, num_threads)
+PyObject* block_sums(PyObject*, PyObject* args) {
+  PyObject* objects[8];
+  double spacing, tail;
+  Py_ssize_t num_threads;
+  if (!PyArg_ParseTuple(args, "OOOOOOOOddn", &objects[0], &objects[1], &objects[2], &objects[3], &objects[4],
+                        &objects[5], &objects[6], &objects[7], &spacing, &tail, &num_threads))
+    return nullptr;
+  Array arrays[8];
+  for (int i = 0; i < 8; ++i)
+    if (!arrays[i].borrow(objects[i], /*writable=*/i == 7)) return nullptr;
+  const auto& [t, a, c, ends, roots, centre, bulk, out] = arrays;
+  if (t.ndim() != 2 || c.ndim() != 2) return misfit();
+  return (t.holds<double>() ? sum_blocks<double> : sum_blocks<float>)(t, a, c, ends, roots, centre, bulk, out, spacing,
+                                                                      tail, num_threads);
+}
+
+template <typename T>
+PyObject* medians(const Array& t, const Array& out, int64_t num_threads) {
+  if (!t.holds<T>() || !out.holds<T>() || out.size() != t.shape(0)) return misfit();
+  const int64_t rows = t.shape(0), count = t.shape(1);
+  T *values = t.data<T>(), *median = out.data<T>();
+  return unlocked([=] {
+    Threads threads(num_threads);
+    slicestein::parallel_for(num_threads - 1, threads.spawn(), rows, [=](int64_t m) {
+      median[m] = T(slicestein::median_gap(values + m * count, count));
+    });
+  });
+}
+
+// median_gap(t, out, num_threads); sorts the rows of t
+PyObject* median_gap(PyObject*, PyObject* args) {
+  PyObject *t_object, *out_object;
+  Py_ssize_t num_threads;
+  if (!PyArg_ParseTuple(args, "OOn", &t_object, &out_object, &num_threads)) return nullptr;
+  Array t, out;
+  if (!t.borrow(t_object, /*writable=*/true) || !out.borrow(out_object, /*writable=*/true)) return nullptr;
+  if (t.ndim() != 2) return misfit();
+  return (t.holds<double>() ? medians<double> : medians<float>)(t, out, num_threads);
+}
+
 int add_target(PyObject* module, const char* name, XLA_FFI_Handler* handler) {
   return PyModule_AddObject(module, name,
                             PyCapsule_New(reinterpret_cast<void*>(handler), nullptr, nullptr));
 }
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_trig", nullptr, -1, nullptr};
+PyMethodDef methods[] = {{"block_sums", block_sums, METH_VARARGS, nullptr},
+                         {"median_gap", median_gap, METH_VARARGS, nullptr},
+                         {nullptr, nullptr, 0, nullptr}};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_trig", nullptr, -1, methods};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 """The compiled kernels of ``_trig.cpp`` as JAX functions, where the extension was built.
 
-Without it (no compiler at installation, or a GPU) the same numbers come from the portable JAX functions.
+Without it (no compiler at installation, a GPU, or ``SLICESTEIN_PORTABLE=1`` in the environment) the same numbers come
+from the portable JAX functions.
 """
 
 from __future__ import annotations
@@ -13,16 +14,14 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
-try:
-    import slicestein._stein._trig as _trig
-except ImportError:
-    AVAILABLE = False
-else:
-    AVAILABLE = True
+from slicestein._stein.native import EXTENSION
+
+AVAILABLE = EXTENSION is not None
+if EXTENSION is not None:
     for _name in ("value", "gradient", "median", "forces"):
         for _suffix in ("f32", "f64"):
             jax.ffi.register_ffi_target(
-                f"slicestein_{_name}_{_suffix}", getattr(_trig, f"{_name}_{_suffix}"), platform="cpu"
+                f"slicestein_{_name}_{_suffix}", getattr(EXTENSION, f"{_name}_{_suffix}"), platform="cpu"
             )
 
 

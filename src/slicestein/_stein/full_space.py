@@ -17,7 +17,7 @@ whose first part pulls and whose second part pushes particles apart.
 from __future__ import annotations
 
 import functools
-from typing import Generic, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ class Scaled(NamedTuple, Generic[AnyArray]):
     bandwidth: AnyArray
 
 
-def scale(x: AnyArray, s: AnyArray, bandwidth: AnyArray) -> Scaled[AnyArray]:
+def scale(x: AnyArray, s: AnyArray, bandwidth: Any) -> Scaled[AnyArray]:
     """Samples and scores in units of the bandwidth."""
     centre = lax.stop_gradient(x.mean(0)) if namespace(x) is jnp else x.mean(0)
     return Scaled((x - centre) / bandwidth, s * bandwidth, bandwidth)

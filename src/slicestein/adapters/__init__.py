@@ -2,7 +2,7 @@
 
 >>> import slicestein as ss
 >>> draws = ss.adapters.from_nutpie(trace)                                            # doctest: +SKIP
->>> result = ss.gof_test(draws.x, draws.score, names=draws.names, key=0)              # doctest: +SKIP
+>>> result = ss.gof_test(draws, key=0)                                                # doctest: +SKIP
 
 Each package is imported when its function is called.
 """

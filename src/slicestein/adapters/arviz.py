@@ -15,8 +15,8 @@ from jaxtyping import Array
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
-from slicestein.adapters.draws import Draws, bound_of, group
-from slicestein.rows.files import flatten_posterior
+from slicestein.adapters.draws import Draws, bound_of, group, scores_of
+from slicestein.rows.variables import flatten_posterior
 from slicestein.score import score_from
 
 
@@ -61,6 +61,8 @@ def from_arviz(
     """
     if (log_density is None) == (score is None):
         raise InputError("pass either log_density or score")
+    if var_names is not None and len(set(var_names)) < len(var_names):
+        raise InputError(f"var_names names a variable twice: {', '.join(var_names)}")
     posterior = group(idata, "posterior")
     x, names = flatten_posterior(posterior, var_names)
     variables = {str(name): _values(posterior, name) for name in var_names or posterior.data_vars}
@@ -68,6 +70,9 @@ def from_arviz(
         score = score_from(_of_vector(log_density, {name: v.shape[2:] for name, v in variables.items()}))
     s = _scores(score, x)  # with respect to the variables themselves
     kinds = _column_kinds(variables, dict(transforms or {}))
+    for i, kind in enumerate(kinds):
+        if kind == "identity" and not s[..., i].any():
+            raise InputError(f"the density does not depend on {names[i]}: name its variables with var_names")
     y = np.empty(x.shape)
     for i, kind in enumerate(kinds):
         transform, column = TRANSFORMS[kind], x[..., i].astype(float)
@@ -96,8 +101,7 @@ def _of_vector(log_density: Callable[[dict[str, Array]], Array], shapes: dict[st
 
 def _scores(score: Any, x: np.ndarray) -> np.ndarray:
     if callable(score):
-        _, values = _checks.samples_and_score(x.reshape(-1, x.shape[-1]), score)
-        return np.array(values, float).reshape(x.shape)
+        return scores_of(score, x).astype(float)
     if np.shape(score) != x.shape:
         raise InputError(f"score must have the shape of the draws, {x.shape}, got {np.shape(score)}")
     return np.array(score, float)

@@ -11,8 +11,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from slicestein._checks import InputError
-from slicestein.adapters.draws import Draws
-from slicestein.rows.files import flat_names
+from slicestein.adapters.draws import Draws, scores_of
+from slicestein.rows.variables import flatten_variables
 from slicestein.score import score_from
 
 
@@ -32,26 +32,28 @@ def from_blackjax(states: Any, logdensity_fn: Callable[[Any], Any], *, chain_axi
         raise InputError(
             f"states must have position and logdensity, got {type(states).__name__}: pass the states alone"
         )
-    lead = jnp.shape(states.logdensity)
+    lead = np.shape(states.logdensity)
     if len(lead) not in (1, 2):
         raise InputError(f"states must be stacked as (draws,) or with chains, got {lead}: keep the state of every step")
     if len(lead) == 2 and chain_axis not in (0, 1):
         raise InputError(
             f"states are stacked as {lead}: say which axis counts the chains, chain_axis=0 or chain_axis=1"
         )
-
-    def chains_first(leaf: Any) -> np.ndarray:
-        leaf = np.asarray(leaf)
-        return leaf[None] if len(lead) == 1 else np.moveaxis(leaf, chain_axis or 0, 0)
-
-    position = jax.tree.map(chains_first, states.position)
-    leaves = jax.tree_util.tree_leaves_with_path(position)
-    names = [
-        name
-        for path, leaf in leaves
-        for name in flat_names(jax.tree_util.keystr(path, simple=True, separator=".") or "x", leaf.shape[2:])
-    ]
-    x = np.concatenate([leaf.reshape(*leaf.shape[:2], -1) for _, leaf in leaves], axis=2)
-    _, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf[0, 0]), position))
+    if len(lead) == 1 and chain_axis is not None:
+        raise InputError(f"states are stacked as {lead}, one chain: leave chain_axis out")
+    leaves = jax.tree_util.tree_leaves_with_path(states.position)
+    named = [(jax.tree_util.keystr(path, simple=True, separator=".") or "x", leaf) for path, leaf in leaves]
+    x, names = flatten_variables((name, _chains_first(name, leaf, lead, chain_axis)) for name, leaf in named)
+    _, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf[(0,) * len(lead)]), states.position))
     score_fn = score_from(lambda vector: logdensity_fn(unravel(vector)))
-    return Draws(x, np.asarray(jax.jit(score_fn)(x.reshape(-1, x.shape[2]))).reshape(x.shape), tuple(names))
+    return Draws(x, scores_of(jax.jit(score_fn), x), names)
+
+
+def _chains_first(name: str, leaf: Any, lead: tuple[int, ...], chain_axis: int | None) -> np.ndarray:
+    """A part of the positions as (chains, draws, ...)."""
+    leaf = np.asarray(leaf)
+    if leaf.shape[: len(lead)] != lead:
+        raise InputError(f"position {name} has shape {leaf.shape}, but the states are stacked as {lead}")
+    if leaf.dtype.kind != "f":
+        raise InputError(f"position {name} holds {leaf.dtype}: it has no score")
+    return leaf[None] if chain_axis is None else np.moveaxis(leaf, chain_axis, 0)

@@ -1,13 +1,16 @@
-"""What every adapter returns, and the check that draws are not cut off at a bound."""
+"""What every adapter returns, and what several of them need: scores of a JAX model, and the look for bounds."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from slicestein._checks import InputError
+from slicestein.rows.arrays import score_at
 
 # A bound within so many standard deviations of the mean can matter: a normal tail beyond it weighs 3e-5.
 NEAR = 4.0
@@ -31,6 +34,14 @@ def group(data: Any, name: str) -> Any:
     except TypeError:
         kind = type(data).__name__
         raise InputError(f"the draws must be ArviZ InferenceData or an xarray DataTree, got {kind}") from None
+
+
+def scores_of(
+    score_fn: Callable[[Any], Any], x: Float[np.ndarray, "chains draws d"]
+) -> Float[np.ndarray, "chains draws d"]:
+    """Scores of a JAX function of a batch; single precision is refused where it cannot tell the draws apart."""
+    values = score_at(lambda rows: score_fn(jnp.asarray(rows)), x.reshape(-1, x.shape[2]))
+    return np.array(values).reshape(x.shape)
 
 
 def bound_of(values: Float[np.ndarray, "chains draws ..."]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -10,8 +11,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from slicestein._checks import InputError
-from slicestein.adapters.draws import Draws
-from slicestein.rows.files import flatten_variables
+from slicestein.adapters.draws import Draws, scores_of
+from slicestein.rows.arrays import coarse_columns
+from slicestein.rows.variables import flatten_variables
 from slicestein.score import score_from
 
 
@@ -40,7 +42,7 @@ def from_numpyro(model: Any, draws: Any, *args: Any, **kwargs: Any) -> Draws:
             raise InputError(f"site {name} is discrete: it has no score. Marginalise it out of the model")
         if name not in samples:
             raise InputError(f"the draws have no site {name}: found {', '.join(samples)}; pass those of this model")
-    grouped = {name: _by_chain(name, samples[name], np.ndim(site["value"])) for name, site in latent.items()}
+    grouped = _by_chain({name: (samples[name], np.shape(site["value"])) for name, site in latent.items()})
 
     def unconstrained(one: dict[str, Any]) -> dict[str, Any]:
         return unconstrain_fn(model, args, kwargs, one)
@@ -52,11 +54,28 @@ def from_numpyro(model: Any, draws: Any, *args: Any, **kwargs: Any) -> Draws:
     x, names = flatten_variables(sorted(values.items()))  # the order in which JAX flattens a dict
     _, unravel = ravel_pytree({name: value[0, 0] for name, value in values.items()})
     score_fn = score_from(lambda vector: -potential_energy(model, args, kwargs, unravel(vector)))
-    return Draws(x, np.asarray(jax.jit(score_fn)(x.reshape(-1, x.shape[2]))).reshape(x.shape), names)
+    return Draws(x, scores_of(jax.jit(score_fn), x), names)
 
 
-def _by_chain(name: str, value: Any, site_ndim: int) -> Any:
-    value = jnp.asarray(value)
-    if value.ndim - site_ndim not in (1, 2):
-        raise InputError(f"draws of site {name} have shape {value.shape}: pass (draws, ...) or (chains, draws, ...)")
-    return value[None] if value.ndim == site_ndim + 1 else value
+def _by_chain(sites: dict[str, tuple[Any, tuple[int, ...]]]) -> dict[str, Any]:
+    """Draws of every site as (chains, draws, *its shape); all have as many."""
+    grouped, leads = {}, {}
+    for name, (draws, shape) in sites.items():
+        value = jnp.asarray(draws)
+        lead = value.shape[: value.ndim - len(shape)]
+        if len(lead) not in (1, 2) or value.shape[len(lead) :] != shape:
+            raise InputError(
+                f"draws of site {name} have shape {value.shape}, and the site {shape}: pass (draws, ...) or "
+                "(chains, draws, ...)"
+            )
+        if value.dtype == jnp.float32 and coarse_columns(np.asarray(draws).reshape(math.prod(lead), -1)).any():
+            raise InputError(
+                f"NumPyro works in single precision, in which draws of site {name} are all the same: set "
+                'jax.config.update("jax_enable_x64", True), or shift the parameter'
+            )
+        leads[name] = lead
+        grouped[name] = value[None] if len(lead) == 1 else value
+    if len(set(leads.values())) > 1:
+        found = ", ".join(f"{name}: {lead}" for name, lead in leads.items())
+        raise InputError(f"sites differ in chains or draws ({found}): pass the same draws of each")
+    return grouped

@@ -27,6 +27,19 @@ def from_nutpie(trace: Any) -> Draws:
             "sample with store_unconstrained=True, store_gradient=True"
         )
     x, score = (stats[name].transpose("chain", "draw", ...) for name in ("unconstrained_draw", "gradient"))
-    label = x.dims[2]
-    names = x.coords[label].values if label in x.coords else [f"x[{i}]" for i in range(x.shape[2])]
-    return Draws(np.asarray(x), np.asarray(score), tuple(str(name) for name in names))
+    names, others = _labels(x), _labels(score)
+    if x.ndim != 3 or sorted(names) != sorted(others):
+        raise InputError(
+            f"the trace holds draws of {len(names)} parameters and gradients of {len(others)}, of other names: "
+            "pass it as nutpie has returned it"
+        )
+    order = [others.index(name) for name in names]
+    return Draws(np.asarray(x), np.asarray(score)[..., order], tuple(names))
+
+
+def _labels(array: Any) -> list[str]:
+    """Names of the last dimension."""
+    label = array.dims[-1]
+    if label not in array.coords:
+        return [f"x[{i}]" for i in range(array.shape[-1])]
+    return [str(name) for name in array.coords[label].values]

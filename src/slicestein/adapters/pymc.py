@@ -8,7 +8,7 @@ import numpy as np
 
 from slicestein._checks import InputError
 from slicestein.adapters.draws import Draws, bound_of, group
-from slicestein.rows.files import flatten_variables
+from slicestein.rows.variables import flatten_variables
 
 
 def from_pymc(model: Any, idata: Any) -> Draws:
@@ -29,13 +29,13 @@ def from_pymc(model: Any, idata: Any) -> Draws:
     if model.discrete_value_vars:
         name = model.discrete_value_vars[0].name
         raise InputError(f"variable {name} is discrete: it has no score. Marginalise it out of the model")
+    if not model.free_RVs:
+        raise InputError("the model has no free variables: there is nothing to test")
     posterior = group(idata, "posterior")
-    draws = {}
-    for variable in model.free_RVs:
-        if variable.name not in posterior.data_vars:
-            found = ", ".join(str(name) for name in posterior.data_vars)
-            raise InputError(f"the draws have no variable {variable.name}: found {found}; pass those of this model")
-        draws[variable.name] = np.asarray(posterior[variable.name].transpose("chain", "draw", ...))
+    shapes = model.eval_rv_shapes()
+    draws = {
+        rv.name: _in_order(posterior, rv.name, tuple(int(n) for n in shapes[rv.name]), model) for rv in model.free_RVs
+    }
     transforms = [model.rvs_to_transforms[variable] for variable in model.free_RVs]
     for (name, values), transform in zip(draws.items(), transforms, strict=True):
         if transform is None and (bound := bound_of(values)):
@@ -55,6 +55,39 @@ def from_pymc(model: Any, idata: Any) -> Draws:
         (n, v.reshape(chains, count, *v.shape[1:])) for n, v in zip(names, stacked, strict=True)
     )
     return Draws(x, score.reshape(x.shape), flat)
+
+
+def _in_order(posterior: Any, name: str, shape: tuple[int, ...], model: Any) -> np.ndarray:
+    """Draws (chains, draws, ...) of a variable with its axes and their labels in the order of the model."""
+    if name not in posterior.data_vars:
+        found = ", ".join(str(name) for name in posterior.data_vars)
+        raise InputError(f"the draws have no variable {name}: found {found}; pass those of this model")
+    array = posterior[name].transpose("chain", "draw", ..., missing_dims="ignore")
+    named = model.named_vars_to_dims.get(name) or (None,) * len(shape)
+    dims = tuple(dim or f"{name}_dim_{i}" for i, dim in enumerate(named))  # as ArviZ calls dimensions without names
+    if set(array.dims) == {"chain", "draw", *dims}:
+        array = array.transpose(..., *dims)
+        for dim in dims:
+            array = _by_label(array, dim, model.coords.get(dim))
+    if array.dims[:2] != ("chain", "draw") or array.shape[2:] != shape:
+        raise InputError(
+            f"the draws of {name} have dimensions {array.dims} and shape {array.shape}: the model needs chain, draw "
+            f"and {shape}"
+        )
+    return np.asarray(array)
+
+
+def _by_label(array: Any, dim: str, wanted: Any) -> Any:
+    """Entries along a dimension in the order of the labels that the model has given it."""
+    if wanted is None or dim not in array.indexes or not array.indexes[dim].is_unique:
+        return array
+    try:
+        found = array.sel({dim: list(wanted)})
+    except KeyError:
+        found = None
+    if found is None or found.shape != array.shape:
+        raise InputError(f"the draws of {array.name} have other labels along {dim} than the model: pass those of it")
+    return found
 
 
 def _forward(model: Any, transforms: list[Any]) -> Any:

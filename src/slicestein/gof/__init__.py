@@ -1,6 +1,16 @@
-"""Goodness-of-fit tests: do these samples come from this model."""
+"""Goodness-of-fit tests: do these samples come from this model.
 
-from slicestein.gof.result import GofResult
-from slicestein.gof.test import gof_test
+A walk through the default test: `door` checks, `maxsksd` splits the rows; `plan` chooses what to look at, `measure`
+sums features over the rows, `verdict` judges the sums. Other methods are in `baselines`.
+"""
 
-__all__ = ["GofResult", "gof_test"]
+from slicestein.gof.baselines.fssd import FSSD
+from slicestein.gof.baselines.ksd import KSD, LinearKSD
+from slicestein.gof.baselines.mmd import MMD
+from slicestein.gof.baselines.rfsd import RFF, RFSD
+from slicestein.gof.door import gof_test
+from slicestein.gof.maxsksd import MaxSKSD
+from slicestein.gof.method import Method
+from slicestein.gof.result import GofResult, Parameter
+
+__all__ = ["FSSD", "KSD", "MMD", "RFF", "RFSD", "GofResult", "LinearKSD", "MaxSKSD", "Method", "Parameter", "gof_test"]

@@ -2,51 +2,54 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-from jaxtyping import Array, Float
-
-from slicestein._checks import InputError
+import numpy as np
+from jaxtyping import Float
 
 # Autocorrelations are summed up to this many autocorrelation times (Sokal's window).
 WINDOW = 5.0
 # Constants of `flip_probability`: see its docstring.
 FLIP_CONSTANT = 0.9
 EXPECTED_FLIPS = 5.0
+# Rows of every chain that are looked at: memory is seen in fewer, and a transform of a million rows takes seconds.
+LONGEST_STRETCH = 2**14
 
 
-@functools.partial(jax.jit, static_argnames="num_chains")
-def autocorrelation_times(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array, " d"]:
+def autocorrelation_times(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " d"]:
     r"""Integrated autocorrelation time of each column, $\tau = 1 + 2 \sum_{k \ge 1} \rho_k$, at least 1.
 
-    The sum stops at the first lag beyond ``WINDOW`` times the sum so far. Autocorrelations are averaged over
-    chains around the common mean, so that chains that disagree count as slow. Cost: O(N D log N).
+    The sum stops at the first lag W beyond ``WINDOW`` times the sum so far. Autocorrelations are averaged over
+    chains, each around its own mean: chains that disagree are not slow, they are wrong (`chains`). The mean of a
+    chain of length n takes $\tau / n$ of the variance from every autocovariance, which is given back (Wolff 2004):
+    $\tau$ is multiplied by $(1 + (2 W + 1) / n) / (1 + \tau / n)$. Cost: O(N D log N).
     """
-    length = chain_length(x.shape[0], num_chains)
+    x = x[:, :LONGEST_STRETCH]
+    length = x.shape[1]
+    deviations = x - x.mean(1, keepdims=True)
+    covariance = np.empty((length, x.shape[2]))
+    for d in range(x.shape[2]):  # a column at a time: the padded transform of all would be large
+        power = np.abs(np.fft.rfft(deviations[:, :, d], 2 * length, axis=1)) ** 2  # padded: no wrap-around
+        covariance[:, d] = np.fft.irfft(power, 2 * length, axis=1)[:, :length].mean(0)
+    varies = np.ptp(x, axis=1).max(0) > 0  # the covariance of a constant is rounding
+    times = 2 * np.cumsum(covariance / np.where(varies, covariance[0], 1), axis=0) - 1
+    beyond = np.arange(length)[:, None] >= WINDOW * times
+    first = np.where(beyond.any(0), np.argmax(beyond, axis=0), np.argmax(times, axis=0))
+    found = np.take_along_axis(times, first[None], axis=0)[0]
+    found *= (1 + (2 * first + 1) / length) / (1 + found / length)
+    return np.where(varies, np.maximum(found, 1), 1)
 
-    def one_column(column: Array) -> Array:
-        chains = (column - column.mean()).reshape(num_chains, length)
-        power = jnp.abs(jnp.fft.rfft(chains, 2 * length, axis=1)) ** 2  # padded: no wrap-around
-        covariance = jnp.fft.irfft(power, 2 * length, axis=1)[:, :length].mean(0)
-        times = jnp.where(jnp.ptp(column) > 0, 2 * jnp.cumsum(covariance / covariance[0]) - 1, 1)
-        beyond = jnp.arange(length) >= WINDOW * times
-        return jnp.maximum(jnp.where(beyond.any(), times[jnp.argmax(beyond)], times.max()), 1)
 
-    return lax.map(one_column, x.T)
-
-
-@functools.partial(jax.jit, static_argnames="num_chains")
-def times_with_squares(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array, " two_d"]:
+def times_with_squares(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " two_d"]:
     """Autocorrelation times of the samples, then of the squares of their deviations."""
-    return autocorrelation_times(jnp.concatenate([x, (x - x.mean(0)) ** 2], axis=1), num_chains)
+    deviations = x[:, :LONGEST_STRETCH]
+    deviations = deviations - deviations.mean(1, keepdims=True)
+    largest = np.abs(deviations).max((0, 1))
+    deviations = deviations / np.where(largest > 0, largest, 1)  # squares of large numbers would overflow
+    return autocorrelation_times(np.concatenate([deviations, deviations**2], axis=2))
 
 
-@functools.partial(jax.jit, static_argnames="num_chains")
-def flip_probability(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array, ""]:
+def flip_probability(x: Float[np.ndarray, "chains draws d"]) -> float:
     r"""Flip probability of the dependent bootstrap, from the autocorrelation of the samples and of their squares.
 
     $$
@@ -71,26 +74,19 @@ def flip_probability(x: Float[Array, "n d"], num_chains: int = 1) -> Float[Array
     Parameters
     ----------
     x
-        Samples in order of time, (N, D), one chain after the other; other columns that may mix slowly
+        Samples in order of time, (chains, draws, D); other columns that may mix slowly
         (scores, the log-density) can be put beside them.
-    num_chains
-        Number of chains of equal length.
     """
-    count = x.shape[0]
-    tau = times_with_squares(x, num_chains)
-    square = jnp.sum(tau**2)
-    slowness = jnp.sum(tau**2 * (tau - 1 / tau)) / square
-    directions = jnp.sum(tau) ** 2 / square
-    least = max(EXPECTED_FLIPS - (num_chains - 1) * math.log(2), 0) / count
-    balanced = FLIP_CONSTANT / jnp.cbrt(count * (1 + directions) * slowness**2)
-    return jnp.clip(balanced, least, 0.5)
+    chains, draws, _ = x.shape
+    tau = times_with_squares(x)
+    square = np.sum(tau**2)
+    slowness = np.sum(tau**2 * (tau - 1 / tau)) / square
+    wide = np.sum(tau) ** 2 / square
+    least = max(EXPECTED_FLIPS - (chains - 1) * math.log(2), 0) / (chains * draws)
+    balanced = FLIP_CONSTANT / np.cbrt(max(chains * draws * (1 + wide) * slowness**2, 1e-300))
+    return float(np.clip(balanced, min(least, 0.5), 0.5))
 
 
-def chain_length(num_samples: int, num_chains: int) -> int:
-    """Samples per chain."""
-    if num_samples % num_chains:
-        raise InputError(
-            f"num_chains = {num_chains} does not divide the {num_samples} samples: pass chains of equal length, "
-            "one after the other"
-        )
-    return num_samples // num_chains
+def between_blocks(flip: float, rows: float) -> float:
+    """Flip probability from one block to the next, for signs that flip with a probability from row to row."""
+    return (1 - (1 - 2 * flip) ** rows) / 2

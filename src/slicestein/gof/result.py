@@ -1,20 +1,46 @@
-"""What a goodness-of-fit test says: the verdict, and which slices and coordinates carry it."""
+"""What a goodness-of-fit test says: the verdict, which parameters are wrong and how, and what carries it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from slicestein.gof import words
 from slicestein.slices import Slices
 
+FEW_DRAWS = 50  # effective ones, below which a test that finds nothing has not looked
 
-@dataclass(frozen=True)
+
+class Parameter(NamedTuple):
+    """What is wrong with one parameter, as far as it can be told.
+
+    ``pvalue`` counts how many parameters were looked at. ``shift`` is the error of the mean in standard deviations of
+    the model, ``spread`` the ratio of the standard deviations, samples to model, each with its standard error; ``unit``
+    is that standard deviation in the units of the parameter. ``finding`` is one of "too high", "too low", "too narrow",
+    "too wide", "wrong shape", or "" where nothing was found.
+    """
+
+    name: str
+    pvalue: float
+    shift: float
+    shift_error: float
+    spread: float
+    spread_error: float
+    unit: float
+    finding: str
+
+
+@dataclass(frozen=True, eq=False)
 class GofResult:
-    """Outcome of a goodness-of-fit test; prints as a summary."""
+    """Outcome of a goodness-of-fit test; prints as a summary.
+
+    ``verdict`` is "wrong" if the test rejects, "undecided" if it does not and the draws are too few to tell, with
+    the ``reason``, and "fits" otherwise: as far as so many draws can tell.
+    """
 
     statistic: float
     pvalue: float
@@ -29,36 +55,50 @@ class GofResult:
     names: tuple[str, ...] | None = field(default=None, repr=False)
     bootstrap: str = "wild"
     components: dict[str, float] | None = None  # of maxSKSD-rg, in standard deviations of the null
+    parameters: tuple[Parameter, ...] | None = field(default=None, repr=False)  # worst first
+    rhat: Float[np.ndarray, " d"] | None = field(default=None, repr=False)
+    ess: Float[np.ndarray, " d"] | None = field(default=None, repr=False)
+    stray_chain: int | None = None  # the chain that is elsewhere, where chains disagree
+    notes: tuple[str, ...] = ()  # what the sampler has said of its own run
 
     @property
     def reject(self) -> bool:
         """Whether the samples are found not to come from the model."""
         return self.pvalue <= self.alpha
 
+    @property
+    def verdict(self) -> Literal["fits", "wrong", "undecided"]:
+        """The verdict in a word."""
+        if self.reject:
+            return "wrong"
+        return "undecided" if self.reason else "fits"
+
+    @property
+    def reason(self) -> str:
+        """Why nothing can be told, or what is wrong with the chains; else empty."""
+        if self.reject:
+            return "" if self.stray_chain is None else f"chain {self.stray_chain + 1} is elsewhere"
+        if self.ess is not None and self.ess.min() < FEW_DRAWS:
+            worst = int(np.argmin(self.ess))
+            return (
+                f"too few independent draws to tell: {self._name(worst)} has an effective sample size of "
+                f"{self.ess[worst]:.0f}; run the chains longer"
+            )
+        return ""
+
     def worst(self, num: int = 5) -> list[tuple[str, float]]:
         """Names of the coordinates that carry most of the discrepancy, with their shares."""
         if self.per_dimension is None:
             return []
         order = np.argsort(-self.per_dimension)[:num]
-        names = self.names or tuple(f"x[{i}]" for i in range(len(self.per_dimension)))
-        return [(names[i], float(self.per_dimension[i])) for i in order if self.per_dimension[i] > 0]
+        return [(self._name(i), float(self.per_dimension[i])) for i in order if self.per_dimension[i] > 0]
+
+    def _name(self, index: int) -> str:
+        return f"x[{index}]" if self.names is None else self.names[index]
 
     def summary(self) -> str:
         """The verdict in words, and what it rests on."""
-        verdict = "the samples do NOT fit the model" if self.reject else "no evidence against the model"
-        lines = [
-            f"{self.method}: {verdict} (p = {self.pvalue:.4g}, level {self.alpha:g})",
-            f"  statistic {self.statistic:.4g}; null 95% quantile {np.quantile(self.null_distribution, 0.95):.4g} "
-            f"({len(self.null_distribution)} draws, {self.bootstrap})",
-            f"  {self.num_test} samples tested, {self.num_train} used to choose slices",
-        ]
-        if self.components:
-            found = ", ".join(f"{name} {value:.1f}" for name, value in self.components.items())
-            lines.append(f"  standard deviations from the null: {found}")
-        worst = self.worst()
-        if worst and self.reject:
-            lines.append("  carried by " + ", ".join(f"{name} ({share:.0%})" for name, share in worst))
-        return "\n".join(lines)
+        return "\n".join(words.summary(self))
 
     def plot(self) -> Any:
         """A matplotlib figure: the null distribution, and where the discrepancy comes from."""
@@ -74,13 +114,13 @@ class GofResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
-        arrays = {"null_distribution": self.null_distribution, "per_slice": self.per_slice}
-        arrays |= {"per_dimension": self.per_dimension}
-        if self.slices is not None:
-            arrays |= {"r": np.asarray(self.slices.r), "g": np.asarray(self.slices.g)}
-        plain = {
-            k: getattr(self, k)
-            for k in ("statistic", "pvalue", "alpha", "method", "num_train", "num_test", "components")
+        names = ("statistic", "pvalue", "alpha", "reject", "verdict", "reason", "method", "num_train", "num_test")
+        plain = {name: getattr(self, name) for name in (*names, "components", "bootstrap", "stray_chain")}
+        plain["names"], plain["notes"] = self.names and list(self.names), list(self.notes)
+        plain["parameters"] = self.parameters and [parameter._asdict() for parameter in self.parameters]
+        arrays: dict[str, Any] = {
+            name: getattr(self, name) for name in ("null_distribution", "per_slice", "per_dimension", "rhat", "ess")
         }
-        plain |= {"reject": self.reject, "bootstrap": self.bootstrap, "names": self.names and list(self.names)}
-        return plain | {k: None if v is None else np.asarray(v).tolist() for k, v in arrays.items()}
+        if self.slices is not None:
+            arrays |= {"r": self.slices.r, "g": self.slices.g}
+        return plain | {name: None if a is None else np.asarray(a).tolist() for name, a in arrays.items()}

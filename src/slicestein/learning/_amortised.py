@@ -25,7 +25,6 @@ from slicestein import _checks
 from slicestein._checks import InputError
 from slicestein._stein import bandwidths, engine
 from slicestein._stein.operator import Projected, project
-from slicestein.discrepancy import check_kernel
 from slicestein.kernels import RBF, Kernel
 from slicestein.samplers._svgd import force as svgd_force
 from slicestein.slices import unit_rows
@@ -117,7 +116,7 @@ def amortised_svgd(
     True
     """
     _checks.positive(step_size=step_size)
-    check_kernel(kernel, 1)
+    _checks.kernel(kernel, 1)
 
     def find_force(z: Array, s: Array, _: None) -> tuple[Array, Array, None]:
         found = jax.vmap(lambda one, score: svgd_force(one, score, kernel))(z, s)
@@ -168,7 +167,7 @@ def amortised_sliced_svgd(
     _checks.is_optimizer("slice_optimizer", slice_optimizer)
 
     def init_slices(z: jax.ShapeDtypeStruct) -> Lines:
-        check_kernel(kernel, z.shape[2])
+        _checks.kernel(kernel, z.shape[2])
         g = jnp.eye(z.shape[2], dtype=_checks.float_type(z.dtype))
         return Lines(g, slice_optimizer.init(g))
 

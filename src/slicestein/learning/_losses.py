@@ -18,7 +18,6 @@ from slicestein import _checks
 from slicestein._checks import InputError
 from slicestein._stein import bandwidths, full_space, sliced
 from slicestein._stein.sliced import Statistic
-from slicestein.discrepancy import check_kernel
 from slicestein.kernels import RBF, Kernel
 from slicestein.learning._training import ScoreFn, Trainer, trainer
 from slicestein.slices import unit_rows
@@ -74,7 +73,7 @@ def maxsksd(
     _checks.not_negative(slice_steps=slice_steps)
 
     def init_critic(x: Array) -> dict[str, Array]:
-        check_kernel(kernel, x.shape[1])
+        _checks.kernel(kernel, x.shape[1])
         if basis is not None:
             _checks.orthogonal("basis", basis, x.shape[1])
         return {name: jnp.eye(x.shape[1], dtype=_checks.float_type(x.dtype)) for name in optimize}
@@ -107,7 +106,7 @@ def ksd(
 ) -> Trainer:
     """Train by the kernel Stein discrepancy (label "eq: KSD"), which has no critic. Cost of a step: O(N^2 D)."""
     _checks.one_of("statistic", statistic, ("u", "v"))
-    check_kernel(kernel, 1)
+    _checks.kernel(kernel, 1)
 
     def loss(_: Any, x: Array, s: Array, __: Array) -> Float[Array, ""]:
         data = full_space.scale(x, s, bandwidths.in_full_space(kernel, x))

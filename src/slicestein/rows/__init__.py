@@ -1,1 +1,1 @@
-"""Where rows come from: arrays and files."""
+"""Where rows come from, and how files are written: arrays and files."""

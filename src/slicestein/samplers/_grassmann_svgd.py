@@ -20,7 +20,6 @@ from jaxtyping import Array, Float
 
 from slicestein import _checks
 from slicestein._checks import InputError
-from slicestein.discrepancy import check_kernel
 from slicestein.kernels import RBF, Kernel
 from slicestein.samplers._particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm, with_rule
 from slicestein.samplers._svgd import BandwidthRule, check_particles_differ
@@ -68,7 +67,7 @@ def grassmann_svgd(
         raise InputError(f"slice_dim must be at least 1, got {slice_dim}")
     _checks.positive(refresh_every=refresh_every)
     _checks.not_negative(slice_learning_rate=slice_learning_rate, temperature=temperature)
-    check_kernel(kernel, 1)
+    _checks.kernel(kernel, 1)
     start_key, run_key = jax.random.split(_checks.as_key(key))
 
     def init_projectors(x: Array) -> Float[Array, "l d m"]:

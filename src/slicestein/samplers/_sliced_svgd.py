@@ -26,7 +26,6 @@ from jaxtyping import Array, Float
 from slicestein import _checks
 from slicestein._stein import bandwidths, engine
 from slicestein._stein.operator import project
-from slicestein.discrepancy import check_kernel
 from slicestein.kernels import RBF, Kernel
 from slicestein.samplers._lines import Lines, Refresh
 from slicestein.samplers._particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm
@@ -113,7 +112,7 @@ def sliced_svgd(
         return force(x, s, lines.g, lines.bandwidths, refresh.kernel_for(x.shape[0]), r=lines.r), lines
 
     def first_lines(x: Array) -> Lines:
-        check_kernel(kernel, x.shape[1])
+        _checks.kernel(kernel, x.shape[1])
         if kernel.bandwidth is None:
             _checks.columns_vary(bandwidths.thin(x), "particles", "start them apart, or pass a fixed bandwidth")
         return refresh.start(x)

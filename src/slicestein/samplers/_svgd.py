@@ -19,7 +19,6 @@ from jaxtyping import Array, Float
 from slicestein import _checks
 from slicestein._stein import bandwidths, full_space
 from slicestein._stein.full_space import Scaled
-from slicestein.discrepancy import check_kernel
 from slicestein.kernels import RBF, Kernel
 from slicestein.samplers._particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm, with_rule
 
@@ -59,7 +58,7 @@ def svgd(
         With ``init(particles)``, ``step(state, *arguments)``; `run` loops. Cost of a step: O(N^2 D).
     """
     _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
-    check_kernel(kernel, 1)
+    _checks.kernel(kernel, 1)
 
     def find_force(x: Array, s: Array, *_: Any) -> tuple[Force, None]:
         return force(x, s, with_rule(kernel, bandwidth_rule, x.shape[0])), None
@@ -85,7 +84,7 @@ def noisy_svgd(
     """
     _checks.one_of("bandwidth_rule", bandwidth_rule, BANDWIDTH_RULES)
     _checks.positive(step_size=step_size)
-    check_kernel(kernel, 1)
+    _checks.kernel(kernel, 1)
 
     import optax  # when it is needed, not when the package is imported
 

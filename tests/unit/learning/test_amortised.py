@@ -12,7 +12,13 @@ from slicestein.learning import amortised_sliced_svgd, amortised_svgd
 from slicestein.learning._amortised import sliced_force
 from slicestein.samplers._sliced_svgd import force as sampler_force
 from slicestein.samplers._svgd import force as full_force
-from tests.unit.standard_input import normal
+from tests.unit import standard_input
+
+
+def normal(*shape, seed=0):
+    """Standard normal variables of JAX."""
+    return jnp.asarray(standard_input.normal(*shape, seed=seed))
+
 
 METHODS = (amortised_svgd, amortised_sliced_svgd)
 KERNELS = (ss.RBF(0.8), ss.RBF(scale=0.35), ss.IMQ(1.3))

@@ -14,7 +14,13 @@ from slicestein.samplers._particles import with_rule
 from slicestein.samplers._sliced_svgd import force
 from slicestein.samplers._svgd import force as full_force
 from tests.compilations import lowered
-from tests.unit.standard_input import S, X, normal
+from tests.unit import standard_input
+from tests.unit.standard_input import S, X
+
+
+def normal(*shape, seed=0):
+    """Standard normal variables of JAX."""
+    return jnp.asarray(standard_input.normal(*shape, seed=seed))
 
 
 def sliced_force(x, s, g, kernel):
@@ -355,7 +361,7 @@ def test_faults_are_named():
     with pytest.raises(ValueError, match="at least two"):
         method.init(X[:1])
     with pytest.raises(ValueError, match="particles has 1 values that are NaN"):
-        method.init(X.at[0, 0].set(jnp.nan))
+        method.init(jnp.asarray(X).at[0, 0].set(jnp.nan))
     with pytest.raises(ValueError, match="bandwidth_rule must be one of"):
         ss.svgd(lambda x: -x, optax.adam(0.1), bandwidth_rule="mean")
     with pytest.raises(ValueError, match="basis must be one of"):
@@ -384,4 +390,4 @@ def test_particles_in_one_place_have_no_median_distance(name):
         METHODS[name](lambda x: -x).init(np.ones((5, 2)))
     if name == "sliced":  # a line with one point; distances in the full space are not zero
         with pytest.raises(ValueError, match="column 1 of particles does not vary: start them apart, or pass a fixed"):
-            METHODS[name](lambda x: -x).init(X.at[:, 1].set(0.0))
+            METHODS[name](lambda x: -x).init(jnp.asarray(X).at[:, 1].set(0.0))

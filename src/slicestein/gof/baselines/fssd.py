@@ -12,18 +12,23 @@ $N F \to \sum_i w_i (Z_i^2 - 1)$ with w the eigenvalues of the covariance of $\t
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import math
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Float
 
-from slicestein._stein.bandwidths import median_distance
-from slicestein._stein.full_space import squared_distances
-from slicestein.gof.null import Outcome, gaussian_draws, pvalue
-from slicestein.kernels import RBF
+from slicestein import _checks
+from slicestein._stein.numpy_bandwidths import median_distance
+from slicestein.gof.method import Method, Problem, independent, split
+from slicestein.gof.null import Outcome, gaussian_draws, outcome
+from slicestein.gof.result import GofResult
+from slicestein.rows.arrays import as_rows
+
+AnyArray = Any  # of NumPy, or of JAX where the criterion is differentiated
 
 # Optimisation, as in the comparison of Huggins and Mackey (2018).
 BANDWIDTH_GRID = 2.0 ** np.array([-1.5, -0.75, 0.0, 0.75, 1.5])  # times the median distance
@@ -34,145 +39,61 @@ LOCATION_MARGIN = 10.0  # locations stay within the range of the data and this m
 BANDWIDTH_MARGIN = 10.0  # the bandwidth within this factor of the median
 
 
-def fssd_features(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    locations: Float[Array, "j d"],
-    bandwidth: Float[Array, ""],
-) -> Float[Array, "n d*j"]:
+def fssd_features(x: AnyArray, s: AnyArray, locations: AnyArray, bandwidth: Any) -> Float[AnyArray, "n d*j"]:
     r"""Features $\tau$ of every sample, flattened. Cost: O(N D J)."""
-    centre = x.mean(0)
-    q = squared_distances((x - centre) / bandwidth, (locations - centre) / bandwidth)
-    k, k1, _ = RBF().derivatives(q)
-    gradient = k1[:, None, :] * (x[:, :, None] - locations.T) / bandwidth**2
-    tau = s[:, :, None] * k[:, None, :] + gradient
+    gap = x[:, :, None] - locations.T[None]
+    q = (gap**2).sum(1) / bandwidth**2
+    k = (jnp if isinstance(q, jax.Array) else np).exp(-0.5 * q)[:, None, :]
+    tau = s[:, :, None] * k - k * gap / bandwidth**2
     return tau.reshape(x.shape[0], -1) / math.sqrt(locations.size)
 
 
-def fssd_statistic(tau: Float[Array, "n f"]) -> Float[Array, ""]:
+def fssd_statistic(tau: AnyArray) -> Any:
     """F, the unbiased estimate of the squared discrepancy; the test uses N F."""
     count = tau.shape[0]
-    return (count * jnp.sum(tau.mean(0) ** 2) - jnp.mean(jnp.sum(tau**2, axis=1))) / (count - 1)
+    return (count * (tau.mean(0) ** 2).sum() - (tau**2).sum(1).mean()) / (count - 1)
 
 
-def fssd_variance(tau: Float[Array, "n f"]) -> Float[Array, ""]:
+def fssd_variance(tau: AnyArray) -> Any:
     r"""Variance of $\sqrt N F$ under the alternative: $4 \overline{(\tau \bar\tau)^2} - 4 |\bar\tau|^4$."""
     mean = tau.mean(0)
-    return 4 * jnp.mean((tau @ mean - mean @ mean) ** 2)
+    return 4 * ((tau @ mean - mean @ mean) ** 2).mean()
 
 
-def power_criterion(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    locations: Float[Array, "j d"],
-    bandwidth: Float[Array, ""],
-) -> Float[Array, ""]:
+def power_criterion(x: AnyArray, s: AnyArray, locations: AnyArray, bandwidth: Any) -> Any:
     r"""$F / \sqrt{\sigma^2 + 0.01}$: the power of the test grows with it. The constant forbids 0 / 0."""
     tau = fssd_features(x, s, locations, bandwidth)
-    return fssd_statistic(tau) / jnp.sqrt(fssd_variance(tau) + REGULARISER)
+    return fssd_statistic(tau) / (fssd_variance(tau) + REGULARISER) ** 0.5
 
 
-@functools.partial(jax.jit, static_argnames="num_draws")
-def fssd_test(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    *,
-    key: PRNGKeyArray,
-    locations: Float[Array, "j d"],
-    bandwidth: float | Float[Array, ""],
-    num_draws: int = 1000,
+def fssd_outcome(
+    x: Float[np.ndarray, "n d"],
+    s: Float[np.ndarray, "n d"],
+    locations: Float[np.ndarray, "j d"],
+    bandwidth: float,
+    rng: np.random.Generator,
+    num_bootstrap: int = 1000,
 ) -> Outcome:
-    """FSSD test at given locations: N F against its limit with the covariance of the observed features.
+    """N F at given locations against its limit with the covariance of the observed features.
 
-    Parameters
-    ----------
-    x, s
-        Samples and scores, (N, D).
-    locations
-        Test locations, (J, D), chosen without a look at x.
-    bandwidth
-        Bandwidth of the Gaussian kernel.
-
-    Notes
-    -----
     Cost: O(B F min(N, F)) with F = D J features; no eigenvalues are needed to draw from the limit.
     """
-    tau = fssd_features(x, s, locations, jnp.asarray(bandwidth, x.dtype))
-    statistic = x.shape[0] * fssd_statistic(tau)
-    noise = gaussian_draws(tau, key, num_draws, centred=True)
-    draws = jnp.sum(noise**2, axis=1) - jnp.sum(jnp.var(tau, axis=0, ddof=1))
-    return Outcome(statistic, draws, pvalue(statistic, draws))
+    tau = fssd_features(x, s, locations, bandwidth)
+    noise = gaussian_draws(tau, rng, num_bootstrap, centred=True)
+    draws = np.sum(noise**2, axis=1) - np.sum(np.var(tau, axis=0, ddof=1))
+    return outcome(len(x) * fssd_statistic(tau), draws)
 
 
-def fssd_rand_test(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    *,
-    key: PRNGKeyArray,
-    num_draws: int = 1000,
-    num_locations: int = 5,
-) -> Outcome:
-    """FSSD test at locations drawn from a normal distribution with the mean and covariance of the samples.
-
-    Parameters
-    ----------
-    x, s
-        Samples and scores, (N, D). The bandwidth is their median distance.
-    num_locations
-        J; 5 in the authors' experiments.
-
-    Notes
-    -----
-    Cost: as :func:`fssd_test`.
-    """
-    location_key, null_key = jax.random.split(key)
-    locations = initial_locations(x, location_key, num_locations)
-    return fssd_test(x, s, key=null_key, locations=locations, bandwidth=median_distance(x), num_draws=num_draws)
-
-
-def fssd_opt_test(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    *,
-    key: PRNGKeyArray,
-    train: tuple[Float[Array, "k d"], Float[Array, "k d"]],
-    num_draws: int = 1000,
-    num_locations: int = 5,
-) -> Outcome:
-    """FSSD test at the locations and the bandwidth that :func:`fit_locations` finds on other samples.
-
-    Parameters
-    ----------
-    x, s
-        Samples and scores of the test, (N, D).
-    train
-        Samples and scores to optimise on, none of them in x.
-    num_locations
-        J; 5 in the authors' experiments.
-
-    Notes
-    -----
-    Cost: about 50 gradients of the criterion, O(N D J) each, then as :func:`fssd_test`. Not for use under
-    ``jit`` or ``vmap``: the optimiser is SciPy's.
-    """
-    location_key, null_key = jax.random.split(key)
-    locations, bandwidth = fit_locations(*train, key=location_key, num_locations=num_locations)
-    return fssd_test(x, s, key=null_key, locations=locations, bandwidth=bandwidth, num_draws=num_draws)
-
-
-@functools.partial(jax.jit, static_argnames="num_locations")
-def initial_locations(x: Float[Array, "n d"], key: PRNGKeyArray, num_locations: int) -> Float[Array, "j d"]:
+def initial_locations(
+    x: Float[np.ndarray, "n d"], rng: np.random.Generator, num_locations: int
+) -> Float[np.ndarray, "j d"]:
     """Draws from a normal distribution with the mean and covariance of x."""
-    return x.mean(0) + gaussian_draws(x, key, num_locations, centred=True)
+    return x.mean(0) + gaussian_draws(x, rng, num_locations, centred=True)
 
 
 def fit_locations(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    *,
-    key: PRNGKeyArray,
-    num_locations: int = 5,
-) -> tuple[Float[Array, "j d"], Float[Array, ""]]:
+    x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"], rng: np.random.Generator, num_locations: int = 5
+) -> tuple[Float[np.ndarray, "j d"], float]:
     """Locations and bandwidth that maximise :func:`power_criterion`, by L-BFGS in a box.
 
     Starts from :func:`initial_locations` and the best of five bandwidths around the median distance.
@@ -181,40 +102,86 @@ def fit_locations(
     terms it is met after one step, the criterion being small), and the box of the bandwidth follows the scale of
     the data.
     """
-    start, low, high, unit = (np.asarray(part, float) for part in _start_and_box(x, s, key, num_locations))
-
-    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = _loss_and_gradient(jnp.asarray(parameters, x.dtype), x, s)
-        return float(value / unit), np.asarray(gradient, float) / unit
-
     import scipy.optimize  # half a second, which others need not wait for
 
-    best = scipy.optimize.minimize(
-        loss,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=scipy.optimize.Bounds(low, high),
-        options={"maxiter": MAX_ITERATIONS, "ftol": TOLERANCE},
-    ).x
-    fitted = jnp.asarray(best, x.dtype)
-    return fitted[:-1].reshape(num_locations, -1), fitted[-1]
+    locations, median = initial_locations(x, rng, num_locations), median_distance(x)
+    on_grid = [power_criterion(x, s, locations, bandwidth) for bandwidth in median * BANDWIDTH_GRID]
+    margin = LOCATION_MARGIN * np.std(x, axis=0)
+    low = np.append(np.tile(x.min(0) - margin, num_locations), median / BANDWIDTH_MARGIN)
+    high = np.append(np.tile(x.max(0) + margin, num_locations), median * BANDWIDTH_MARGIN)
+    start = np.clip(np.append(locations, median * BANDWIDTH_GRID[np.argmax(on_grid)]), low, high)
+    unit = max(np.abs(on_grid).max(), np.finfo(x.dtype).tiny)
+    rows = jnp.asarray(x), jnp.asarray(s)
 
+    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = _loss_and_gradient(jnp.asarray(parameters, rows[0].dtype), *rows)
+        return float(value / unit), np.asarray(gradient, float) / unit
 
-@functools.partial(jax.jit, static_argnames="num_locations")
-def _start_and_box(x: Array, s: Array, key: PRNGKeyArray, num_locations: int) -> tuple[Array, Array, Array, Array]:
-    """Where to start, both ends of the box, and the size of the criterion."""
-    locations, median = initial_locations(x, key, num_locations), median_distance(x)
-    widths = median * jnp.asarray(BANDWIDTH_GRID, x.dtype)
-    on_grid = jax.lax.map(lambda width: power_criterion(x, s, locations, width), widths)
-    start = jnp.append(locations, widths[jnp.argmax(on_grid)])
-    margin = LOCATION_MARGIN * jnp.std(x, axis=0)
-    low = jnp.append(jnp.tile(x.min(0) - margin, num_locations), median / BANDWIDTH_MARGIN)
-    high = jnp.append(jnp.tile(x.max(0) + margin, num_locations), median * BANDWIDTH_MARGIN)
-    return jnp.clip(start, low, high), low, high, jnp.maximum(jnp.abs(on_grid).max(), jnp.finfo(x.dtype).tiny)
+    options = {"maxiter": MAX_ITERATIONS, "ftol": TOLERANCE}
+    bounds = scipy.optimize.Bounds(low, high)
+    best = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    return best[:-1].reshape(num_locations, -1).astype(x.dtype), float(best[-1])
 
 
 @jax.jit
 @jax.value_and_grad
-def _loss_and_gradient(parameters: Float[Array, " p"], x: Array, s: Array) -> Float[Array, ""]:
+def _loss_and_gradient(parameters: Float[jax.Array, " p"], x: jax.Array, s: jax.Array) -> Float[jax.Array, ""]:
     return -power_criterion(x, s, parameters[:-1].reshape(-1, x.shape[1]), parameters[-1])
+
+
+@dataclasses.dataclass(frozen=True)
+class FSSD(Method):
+    """FSSD test at J locations.
+
+    Parameters
+    ----------
+    locations
+        ``"rand"``: drawn from a normal distribution with the mean and covariance of the samples, at the median
+        bandwidth; ``"opt"``: those, and the bandwidth, that :func:`fit_locations` finds on the training part.
+    num_locations
+        J; 5 in the authors' experiments.
+    train
+        For ``"opt"``: other samples, and their scores or a score function, to optimise on; then all of x is tested.
+
+    Notes
+    -----
+    Cost: O(B F min(N, F)) with F = D J features; ``"opt"`` adds about 50 gradients of the criterion, O(N D J) each.
+    """
+
+    locations: Literal["rand", "opt"] = "opt"
+    num_locations: int = 5
+    train: tuple[Any, Any] | None = None
+    label: ClassVar[str] = "fssd"
+
+    def __post_init__(self) -> None:
+        _checks.one_of("locations", self.locations, ("rand", "opt"))
+        _checks.positive(num_locations=self.num_locations)
+        if self.locations == "rand" and self.train is not None:
+            raise _checks.InputError('train is for locations="opt": leave it out')
+
+    @property
+    def name(self) -> str:
+        """``"fssd-rand"`` or ``"fssd-opt"``."""
+        return f"{self.label}-{self.locations}"
+
+    def test(self, problem: Problem) -> GofResult:
+        """Choose locations, test the other rows."""
+        tested = independent(problem, self.name)
+        rng, num_train = problem.rng, 0
+        if self.locations == "rand":
+            x, s = tested.flat
+            _checks.rows_differ(x)
+            locations, bandwidth = initial_locations(x, rng, self.num_locations), median_distance(x)
+        else:
+            if self.train is None:
+                train, tested = split(problem)
+                fit = train.flat
+            else:
+                fit = as_rows(*self.train, "train")
+                _checks.as_wide_as(tested.x, train=fit[0])
+            _checks.rows_differ(fit[0])
+            locations, bandwidth = fit_locations(*fit, rng, self.num_locations)
+            num_train = len(fit[0])
+        x, s = tested.flat
+        found = fssd_outcome(x, s, locations, bandwidth, rng, problem.num_bootstrap)
+        return self.result(problem, found, null="normal limit", num_train=num_train, num_test=len(x))

@@ -10,21 +10,25 @@ in units of the bandwidth (label "eq: KSD"; Liu, Lee and Jordan 2016; Chwialkows
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+import numpy as np
+from jaxtyping import Float
 
-from slicestein._stein import bandwidths, full_space
-from slicestein.gof.null import Kind, Outcome, bootstrap_test
+from slicestein import _checks
+from slicestein._stein import full_space
+from slicestein._stein.numpy_bandwidths import full_bandwidth
+from slicestein.gof import dependence, null
+from slicestein.gof.method import Bootstrap, Method, Problem, choose_bootstrap, independent
+from slicestein.gof.result import GofResult
 from slicestein.kernels import RBF, Kernel
 
 
-@jax.jit
-def ksd_matrix(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel = RBF()) -> Float[Array, "n n"]:
+def ksd_matrix(
+    x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"], kernel: Kernel = RBF()
+) -> Float[np.ndarray, "n n"]:
     """The Stein kernel between all samples.
 
     Parameters
@@ -38,31 +42,38 @@ def ksd_matrix(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel = 
     -----
     Cost: O(N^2 D) time in three matrix products, O(N^2) memory.
     """
-    return full_space.matrix(full_space.scale(x, s, bandwidths.in_full_space(kernel, x)), kernel)
+    return full_space.matrix(full_space.scale(x, s, full_bandwidth(kernel, x)), kernel)
 
 
-@functools.partial(jax.jit, static_argnames=("num_draws", "kind", "num_chains"))
-def ksd_test(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    *,
-    key: PRNGKeyArray,
-    num_draws: int = 1000,
+def linear_ksd_terms(
+    x: Float[np.ndarray, "n d"],
+    s: Float[np.ndarray, "n d"],
     kernel: Kernel = RBF(),
-    kind: Kind = "rademacher",
-    num_chains: int = 1,
-    flip_probability: float | Float[Array, ""] | None = None,
-) -> Outcome:
+    pairing: Literal["halves", "neighbours"] = "halves",
+) -> Float[np.ndarray, " k"]:
+    """h of N // 2 disjoint pairs of samples: i with i + N // 2 (``"halves"``), or 2 i with 2 i + 1.
+
+    Halves keep the pairs of a Markov chain nearly independent. Cost: O(N D).
+    """
+    half = len(x) // 2
+    first, second = (slice(half), slice(half, 2 * half))
+    if pairing == "neighbours":
+        first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
+    y, b, bandwidth = full_space.scale(x, s, full_bandwidth(kernel, x))
+    one, other = (full_space.Scaled(y[rows], b[rows], bandwidth) for rows in (first, second))
+    return full_space.of_pairs(kernel, one, other)
+
+
+@dataclasses.dataclass(frozen=True)
+class KSD(Method):
     """KSD test with all pairs of samples.
 
     Parameters
     ----------
-    x, s
-        Samples and scores, (N, D).
     kernel
         Kernel on the full space.
-    kind, num_draws, num_chains, flip_probability
-        The bootstrap: see :func:`slicestein.null.bootstrap_test`. The statistic is U, and V for ``"dependent"``.
+    bootstrap
+        As in `MaxSKSD`. The statistic is U, and V for ``"dependent"``.
 
     Notes
     -----
@@ -71,46 +82,34 @@ def ksd_test(
     Differs from the paper: signs by default, not multinomial counts; the same from N = 100 on, and closer to the
     level below.
     """
-    return bootstrap_test(
-        ksd_matrix(x, s, kernel),
-        key=key,
-        kind=kind,
-        num_draws=num_draws,
-        num_chains=num_chains,
-        flip_probability=flip_probability,
-    )
+
+    kernel: Kernel = RBF()
+    bootstrap: Bootstrap = "auto"
+    label: ClassVar[str] = "ksd"
+
+    def __post_init__(self) -> None:
+        _checks.kernel(self.kernel, 1)
+
+    def test(self, problem: Problem) -> GofResult:
+        """Test all rows."""
+        kind, problem = choose_bootstrap(self.bootstrap, problem)
+        rows = problem.rows
+        x, s = rows.flat
+        _checks.bandwidth_exists(self.kernel, x)
+        chains, draws, _ = rows.x.shape
+        found = null.matrix_test(
+            ksd_matrix(x, s, self.kernel),
+            problem.rng,
+            problem.num_bootstrap,
+            kind=kind,
+            lengths=(draws,) * chains,
+            flip_probability=dependence.flip_probability(rows.x) if kind == "dependent" else 0.5,
+        )
+        return self.result(problem, found, null=kind, num_train=0, num_test=len(x))
 
 
-@functools.partial(jax.jit, static_argnames="pairing")
-def linear_ksd_terms(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    kernel: Kernel = RBF(),
-    pairing: Literal["halves", "neighbours"] = "halves",
-) -> Float[Array, " k"]:
-    """h of N // 2 disjoint pairs of samples: i with i + N // 2 (``"halves"``), or 2 i with 2 i + 1.
-
-    Halves keep the pairs of a Markov chain nearly independent. Cost: O(N D).
-    """
-    half = x.shape[0] // 2
-    first, second = (slice(half), slice(half, 2 * half))
-    if pairing == "neighbours":
-        first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
-    y, b, bandwidth = full_space.scale(x, s, bandwidths.in_full_space(kernel, x))
-    one, other = (full_space.Scaled(y[rows], b[rows], bandwidth) for rows in (first, second))
-    return full_space.of_pairs(kernel, one, other)
-
-
-@functools.partial(jax.jit, static_argnames=("num_draws", "pairing"))
-def linear_ksd_test(
-    x: Float[Array, "n d"],
-    s: Float[Array, "n d"],
-    *,
-    key: PRNGKeyArray,
-    num_draws: int = 1000,
-    kernel: Kernel = RBF(),
-    pairing: Literal["halves", "neighbours"] = "halves",
-) -> Outcome:
+@dataclasses.dataclass(frozen=True)
+class LinearKSD(Method):
     r"""KSD test with disjoint pairs: linear in N, weak.
 
     $$
@@ -122,8 +121,8 @@ def linear_ksd_test(
 
     Parameters
     ----------
-    x, s, kernel
-        As in :func:`ksd_test`.
+    kernel
+        Kernel on the full space.
     pairing
         See :func:`linear_ksd_terms`.
 
@@ -131,8 +130,24 @@ def linear_ksd_test(
     -----
     Cost: O(N D + B).
     """
-    terms = linear_ksd_terms(x, s, kernel, pairing)
-    statistic = math.sqrt(terms.shape[0]) * jnp.mean(terms)
-    deviation = jnp.sqrt(jnp.mean(terms**2))
-    draws = deviation * jax.random.normal(key, (num_draws,), x.dtype)
-    return Outcome(statistic, draws, jax.scipy.stats.norm.sf(statistic / deviation))
+
+    kernel: Kernel = RBF()
+    pairing: Literal["halves", "neighbours"] = "halves"
+    label: ClassVar[str] = "linear-ksd"
+
+    def __post_init__(self) -> None:
+        _checks.kernel(self.kernel, 1)
+        _checks.one_of("pairing", self.pairing, ("halves", "neighbours"))
+
+    def test(self, problem: Problem) -> GofResult:
+        """Test all rows."""
+        x, s = independent(problem, self.name).flat
+        _checks.bandwidth_exists(self.kernel, x)
+        terms = linear_ksd_terms(x, s, self.kernel, self.pairing)
+        statistic = math.sqrt(len(terms)) * float(np.mean(terms))
+        deviation = math.sqrt(np.mean(terms**2))
+        draws = deviation * problem.rng.standard_normal(problem.num_bootstrap)
+        null.require_finite(statistic, draws)
+        z = statistic / deviation if deviation > 0 else 0.0  # no pair is within reach of the kernel
+        found = null.Outcome(statistic, draws, 0.5 * math.erfc(z / math.sqrt(2)))
+        return self.result(problem, found, null="normal limit", num_train=0, num_test=len(x))

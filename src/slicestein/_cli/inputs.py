@@ -1,0 +1,153 @@
+"""What the commands are given: samples, scores and models, checked before the work."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from slicestein import adapters
+from slicestein._checks import InputError, samples_and_score
+from slicestein.adapters.draws import bound_of
+from slicestein.rows import files, formats
+from slicestein.score import score_from
+
+LONGEST_MESSAGE = 300
+
+ScoreFn = Callable[[Any], Any]
+
+
+class TargetKind(StrEnum):
+    """What a target function returns."""
+
+    log_density = "log-density"
+    score = "score"
+
+
+class Data(NamedTuple):
+    """Samples (N, D) or (chains, draws, D), scores of that shape or None, and names; in double precision."""
+
+    x: Float[np.ndarray, "..."]
+    score: Any
+    names: tuple[str, ...] | None
+
+
+def check_model(scores: Sequence[Path] | None, target: str | None, kind: TargetKind | None) -> None:
+    """Require one model, and no option that would be ignored."""
+    if bool(scores) == (target is not None):
+        raise InputError("give the model either as --score FILE or as --target MODULE:FUNCTION")
+    if kind is not None and target is None:
+        raise InputError("--target-kind says what --target is: leave it out with --score")
+
+
+def read(samples: Path, score: Path | None, chains: int | None) -> Data:
+    """Samples, scores if there is a file of them, and names."""
+    if score is not None and score.suffix.lower() == ".nc":
+        if not (score.exists() and samples.exists() and score.samefile(samples)):
+            raise InputError(f"{score}: scores in an .nc are those of its own draws: give it as the samples too")
+        data = Data(*adapters.from_nutpie({"sample_stats": formats.read_group(score, "sample_stats")}))
+    else:
+        x, names = files.read_samples(samples)
+        data = Data(x, None if score is None else files.read_scores(score, names=names), names)
+    x, s, names = data
+    if s is not None and s.shape != x.shape:
+        raise InputError(f"{score}: holds scores of shape {s.shape}, but the samples have {x.shape}")
+    if s is not None and np.array_equal(x, s):
+        raise InputError(f"{score}: holds the samples themselves: give the file of their scores")
+    if chains is not None:
+        if x.ndim == 3 or len(x) % chains:
+            raise InputError(f"{samples}: an array of shape {x.shape} cannot be cut into {chains} chains")
+        x = x.reshape(chains, -1, x.shape[1])
+    return Data(np.asarray(x, float), None if s is None else np.asarray(s, float).reshape(x.shape), names)
+
+
+def with_scores(data: Data, score_fn: ScoreFn) -> Data:
+    """Data with the scores of a model."""
+    _, s = samples_and_score(data.x.reshape(-1, data.x.shape[-1]), score_fn)
+    return data._replace(score=np.asarray(s).reshape(data.x.shape))
+
+
+def read_sets(samples: Sequence[Path], scores: Sequence[Path] | None, chains: int | None) -> dict[str, Data]:
+    """Sample sets of one model by name; columns that have names are in the order of the first set that has."""
+    if len(samples) < 2:
+        raise InputError("give at least two sample sets to compare")
+    if len({os.path.realpath(path) for path in samples}) < len(samples):
+        raise InputError("a sample set is given twice")
+    if scores and len(scores) != len(samples):
+        raise InputError(f"give --score once for each of the {len(samples)} sample sets, in the same order")
+    sets: dict[str, Data] = {}
+    order = None
+    for i, path in enumerate(samples):
+        x, s, names = read(path, scores[i] if scores else None, chains)
+        order = order or names
+        x = files.by_name(path, files.Samples(x, names), order)
+        s = None if s is None else files.by_name(path, files.Samples(s, names), order)
+        sets[str(path)] = Data(x, s, order)
+    return sets
+
+
+def score_at(sets: Sequence[Data]) -> ScoreFn:
+    """A function that knows the scores of the rows of all sets, and of no other rows."""
+    known: dict[bytes, Any] = {}
+    for data in sets:
+        dim = data.x.shape[-1]
+        for row, score in zip(data.x.reshape(-1, dim), data.score.reshape(-1, dim), strict=True):
+            if not np.array_equal(known.setdefault(row.tobytes(), score), score):
+                raise InputError("one sample has two scores: give the score files in the order of the sample sets")
+    return lambda x: np.stack([known[row.tobytes()] for row in np.asarray(x, float)])
+
+
+def load_target(target: str, kind: TargetKind | None) -> ScoreFn:
+    """The score function of MODULE:FUNCTION; its own faults become a line that names it."""
+    kind = kind or TargetKind.log_density
+    module_name, colon, name = target.partition(":")
+    if not (module_name and colon and name):
+        raise InputError(f"--target must be MODULE:FUNCTION, got {target!r}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    function = _guarded(f"cannot import {module_name}", importlib.import_module)(module_name)
+    function = getattr(function, name, None)
+    if not callable(function):
+        raise InputError(f"{module_name} has no function {name}")
+    jax.config.update("jax_enable_x64", True)  # the module may have switched it off
+    score_fn = function if kind is TargetKind.score else score_from(function)
+    return _guarded(f"{target} failed as a {kind.value}", score_fn)
+
+
+def _guarded(says: str, function: ScoreFn) -> ScoreFn:
+    """Code of the user: what it prints is no part of the answer, and its faults are one line."""
+
+    def guarded(argument: Any) -> Any:
+        try:
+            with redirect_stdout(sys.stderr):
+                return function(argument)
+        except (Exception, SystemExit) as error:
+            text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            cut = text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + " ..."
+            raise InputError(f"{says}: {cut}") from None
+
+    return guarded
+
+
+def warn_of_bounds(data: Data) -> None:
+    """A Stein test of a parameter with bounds needs a transform; whether there are bounds only the user knows."""
+    columns = data.x.reshape(1, -1, data.x.shape[-1])
+    bounded = [i for i in range(columns.shape[-1]) if bound_of(columns[..., i]) is not None]
+    if bounded:
+        name = f"x[{bounded[0]}]" if data.names is None else data.names[bounded[0]]
+        others = f" (and {len(bounded) - 1} more)" if len(bounded) > 1 else ""
+        warnings.warn(
+            f"every sample of {name}{others} is positive: if the model bounds it, test its logarithm or logit, "
+            "with the Jacobian in the density",
+            stacklevel=2,
+        )

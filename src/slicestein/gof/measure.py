@@ -1,0 +1,123 @@
+"""What a test measures: sums of features over blocks of consecutive rows. Additive, so rows may come in parts."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from slicestein._stein import features
+from slicestein.gof.plan import Plan
+
+# Blocks are enough for the null whatever the number of rows; up to here every row is one.
+MOST_BLOCKS = 1024
+# Damping of the moments' test functions. With this much they lose little on wrong spreads, modes and tails of a normal
+# model, and the terms of the fourth moment have a kurtosis of 5 instead of 260, without which their sum is far from
+# normal for any number of samples that people have.
+DAMPING = 0.3
+
+
+class Sums(NamedTuple):
+    """Sums over B blocks. Those beyond ``slices`` are None where the plan does not ask for them."""
+
+    counts: Int[np.ndarray, " b"]
+    slices: Float[np.ndarray, "b m f"]
+    radius: Float[np.ndarray, "b f"] | None = None
+    scores: Float[np.ndarray, "b d"] | None = None  # whitened
+    covariance: Float[np.ndarray, "b k2"] | None = None
+    moments: Float[np.ndarray, "b 4 d+1"] | None = None  # of every parameter, and of the radius
+    slopes: Float[np.ndarray, "b d"] | None = None  # a_d t_d + 1 of every parameter
+    positions: Float[np.ndarray, "b d"] | None = None  # of z
+
+    def __add__(self, other):  # type: ignore[no-untyped-def]
+        """Sums over the rows of both, block by block."""
+        return Sums(*(None if a is None else a + b for a, b in zip(self, other, strict=True)))  # type: ignore[arg-type]
+
+
+def block_ends(chains: int, draws: int, most: int = MOST_BLOCKS) -> tuple[Int[np.ndarray, " b"], int]:
+    """Ends of blocks within chains that are laid out one after the other, and the number of blocks of a chain."""
+    per_chain = max(1, min(draws, most // chains))
+    ends = np.round(np.linspace(0, draws, per_chain + 1)[1:]).astype(np.int64)
+    return (ends + draws * np.arange(chains)[:, None]).ravel(), per_chain
+
+
+def in_time(first: Sums, then: Sums, chains: int) -> Sums:
+    """Sums over the first parts of all chains, and over the rest of them, in one: chain by chain."""
+
+    def joined(one: np.ndarray | None, two: np.ndarray | None) -> np.ndarray | None:
+        if one is None or two is None:
+            return None
+        by_chain = [part.reshape(chains, -1, *part.shape[1:]) for part in (one, two)]
+        return np.concatenate(by_chain, axis=1).reshape(-1, *one.shape[1:])
+
+    return Sums(*(joined(*pair) for pair in zip(first, then, strict=True)))  # type: ignore[arg-type]
+
+
+def measure(plan: Plan, x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"], ends: Int[np.ndarray, " b"]) -> Sums:
+    """Sums of all that the plan looks at over the blocks of rows that end at ``ends``."""
+    z, sz = plan.coordinates(x, s)
+    starts = np.concatenate([[0], ends[:-1]])
+    slices = features.sums(plan.lines, plan.rule, z, sz, ends)
+    if plan.whitening is None:
+        return Sums(ends - starts, slices)
+    y, sy = plan.whitening(z, sz)
+    rho, pull = _radius(y, sy)
+    along = sy @ plan.whitening.inverse.T / plan.whitening.variances  # C s / C_dd
+    reduce = functools.partial(np.add.reduceat, indices=starts, axis=0)
+    return Sums(
+        ends - starts,
+        slices,
+        _radius_sums(plan, rho, pull, ends),
+        reduce(sy),
+        _covariance(plan, y, sy, starts),
+        _moments(np.column_stack([z, rho]), np.column_stack([along, pull]), plan, starts),
+        reduce(along * z + 1),
+        reduce(z),
+    )
+
+
+def _radius(y: np.ndarray, sy: np.ndarray) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Distance from the origin, and the score along it with the divergence of y / |y|."""
+    rho = np.maximum(np.linalg.norm(y, axis=1), np.finfo(y.dtype).tiny ** 0.25)
+    return rho, (np.sum(sy * y, axis=1) + y.shape[1] - 1) / rho
+
+
+def _radius_sums(plan: Plan, rho: np.ndarray, pull: np.ndarray, ends: np.ndarray) -> Float[np.ndarray, "b f"]:
+    assert plan.radius is not None
+    bandwidth, centre, bulk = plan.radius
+    dtype = plan.lines.g.dtype
+    t, a, c = (np.asarray(row, dtype)[None] for row in (rho / bandwidth, pull, 1 / bandwidth))
+    return plan.rule.sums(t, a, c, ends, centre, bulk)[:, 0]
+
+
+def _moments(t: np.ndarray, a: np.ndarray, plan: Plan, starts: np.ndarray) -> Float[np.ndarray, "b 4 d+1"]:
+    r"""Stein's identity with 1 and with damped Hermite polynomials, $f = e^{-\lambda u^2 / 2} He_k(u)$, k = 1, 2, 3."""
+    middle, unit = (part.astype(t.dtype) for part in plan.moment_lines)
+    u, a = (t - middle) / unit, a * unit
+    square = u * u
+    damping = np.exp(-DAMPING / 2 * square)
+    # The polynomial and its derivative, less what the damping takes.
+    quadratic, cubic = square - 1, u * (square - 3)
+    polynomials = (
+        (u, 1 - DAMPING * square),
+        (quadratic, u * (2 - DAMPING * quadratic)),
+        (cubic, 3 * quadratic - DAMPING * u * cubic),
+    )
+    identities = (a, *(damping * (a * f + slope) for f, slope in polynomials))
+    return np.stack([np.add.reduceat(identity, starts, axis=0) for identity in identities], axis=1)
+
+
+def _covariance(plan: Plan, y: np.ndarray, sy: np.ndarray, starts: np.ndarray) -> Float[np.ndarray, "b k2"]:
+    """Sums of s y^T + I."""
+    if plan.sketch is not None:
+        y, sy = y @ plan.sketch.T, sy @ plan.sketch.T
+    dim = y.shape[1]
+    y, sy = y.astype(np.float32), sy.astype(np.float32)
+    stops = np.append(starts[1:], len(y))
+    out = np.empty((len(starts), dim, dim), np.float32)
+    for b, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+        np.matmul(sy[start:stop].T, y[start:stop], out=out[b])
+    out += ((stops - starts)[:, None, None] * np.eye(dim)).astype(np.float32)
+    return out.reshape(len(starts), -1)

@@ -1,0 +1,127 @@
+r"""Which parameter is wrong, how, and by how much.
+
+Along the slice of parameter d, $r = C e_d / C_{dd}$ and $t = x_d$, the score $a = r^\top s$ is that of the marginal if
+the model is Gaussian, whatever the other parameters do. Stein's identity with f = 1 and f = t then gives
+
+$$
+E_q[x_d] - E_p[x_d] = -C_{dd} E_q[a], \qquad
+\frac{\operatorname{Var}_q x_d}{\operatorname{Var}_p x_d} = - \operatorname{Cov}_q(a, x_d),
+$$
+
+the error of the mean and the ratio of the variances: exact for a Gaussian model, a linearisation for others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from slicestein.gof import null
+from slicestein.gof.measure import Sums
+from slicestein.gof.plan import Plan
+from slicestein.gof.result import Parameter
+
+SHAPE, SHIFT, SPREAD = range(3)  # beyond: skewness and tails, which are shape too
+# An error of the mean or of the spread of so many standard errors is what is wrong, and not the shape.
+CLEAR = 3.0
+
+
+class ParameterScores(NamedTuple):
+    """Every parameter's largest statistic in standard deviations of its null, of the samples and of the draws."""
+
+    draws: Float[np.ndarray, "b d"]  # the first row is that of the samples
+    by: Int[np.ndarray, " d"]  # which statistic it is: SHAPE, SHIFT or SPREAD
+    shift: Float[np.ndarray, " d"]  # in standard deviations of the model
+    shift_error: Float[np.ndarray, " d"]
+    spread: Float[np.ndarray, " d"]  # ratio of standard deviations
+    spread_error: Float[np.ndarray, " d"]
+
+    @property
+    def pvalues(self) -> Float[np.ndarray, " d"]:
+        """p-values that count how many parameters were looked at: each against the largest of all."""
+        largest = self.draws[1:].max(1)
+        return np.array([null.pvalue(score, largest) for score in self.draws[0]])
+
+
+def moment_scores(sums: Sums, weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "4 b d+1"]:
+    """Scores of four moments of every parameter and of the radius."""
+    assert sums.moments is not None
+    terms = sums.moments.reshape(len(sums.counts), -1).astype(np.float32)
+    drawn = (weights @ terms).astype(float)
+    drawn[0] = without_skewness(terms)
+    return np.moveaxis(null.normal_scores(drawn**2).reshape(len(weights), *sums.moments.shape[1:]), 1, 0)
+
+
+def without_skewness(terms: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]:
+    r"""Sums of terms, moved to where they would be were the terms symmetric, as draws with random signs are.
+
+    $$ T + \frac{\gamma}{3} T^2 + \frac{\gamma^2}{27} T^3 + \frac{\gamma}{6}, \qquad
+    T = \frac{\sum_b F_b}{(\sum_b F_b^2)^{1/2}}, \quad \gamma = \frac{\sum_b (F_b - \bar F)^3}{(\sum_b F_b^2)^{3/2}} $$
+
+    (Hall 1992), in units of T. The largest of many sums would else be one in the longer tail.
+    """
+    scale = np.sqrt(np.sum(terms.astype(float) ** 2, axis=0))
+    scale = np.where(scale > 0, scale, 1)
+    t, skew = terms.sum(0, dtype=float) / scale, np.sum(((terms - terms.mean(0)) / scale) ** 3, axis=0)
+    return scale * (t + skew / 3 * t**2 + skew**2 / 27 * t**3 + skew / 6)
+
+
+def parameter_scores(
+    plan: Plan, sums: Sums, weights: Float[np.ndarray, "b n"], every: Float[np.ndarray, "k b d"]
+) -> ParameterScores:
+    """The largest of every parameter's scores, and estimates; the first row of ``weights`` is ones."""
+    assert plan.whitening is not None
+    assert sums.scores is not None
+    assert sums.slopes is not None
+    assert sums.positions is not None
+    total, size = sums.counts.sum(), sums.counts[:, None]
+    variances = plan.whitening.variances
+    along = sums.scores @ plan.whitening.inverse.T / variances  # sums of a
+    mean_a, mean_t, mean_slope = (part.sum(0) / total for part in (along, sums.positions, sums.slopes))
+    ratio = np.maximum(1 - mean_slope + mean_a * mean_t, 1e-6)  # of the variances
+    influence = (
+        mean_t * (along - size * mean_a) + mean_a * (sums.positions - size * mean_t) - (sums.slopes - size * mean_slope)
+    )
+    shift_error, ratio_error = (
+        np.std(weights[1:] @ part.astype(np.float32), axis=0) / total for part in (along - size * mean_a, influence)
+    )
+    unit, spread = np.sqrt(variances), np.sqrt(ratio)
+    return ParameterScores(
+        every.max(0), every[:, 0].argmax(0), -unit * mean_a, unit * shift_error, spread, ratio_error / (2 * spread)
+    )
+
+
+def findings(
+    scores: ParameterScores, names: list[str], units: Float[np.ndarray, " d"], alpha: float
+) -> tuple[Parameter, ...]:
+    """Every parameter in words and numbers, worst first."""
+    pvalues = scores.pvalues
+    order = np.lexsort((-scores.draws[0], pvalues))
+    return tuple(
+        Parameter(
+            name=names[d],
+            pvalue=float(pvalues[d]),
+            shift=float(scores.shift[d]),
+            shift_error=float(scores.shift_error[d]),
+            spread=float(scores.spread[d]),
+            spread_error=float(scores.spread_error[d]),
+            unit=float(units[d]),
+            finding=_finding(scores, d) if pvalues[d] <= alpha else "",
+        )
+        for d in order
+    )
+
+
+def _finding(scores: ParameterScores, d: int) -> str:
+    shift = scores.shift[d] / max(scores.shift_error[d], 1e-300)
+    spread = (scores.spread[d] - 1) / max(scores.spread_error[d], 1e-300)
+    by = scores.by[d]
+    if by not in (SHIFT, SPREAD) and max(abs(shift), abs(spread)) >= CLEAR:
+        by = SHIFT if abs(shift) > abs(spread) else SPREAD
+    if by not in (SHIFT, SPREAD):
+        return "wrong shape"
+    if by == SHIFT:
+        return "too high" if shift > 0 else "too low"
+    return "too wide" if spread > 0 else "too narrow"

@@ -1,0 +1,117 @@
+r"""The verdict of a test, from sums over blocks alone.
+
+With $F_b$ the sum of the features of an entry over block b, the statistic is $|\sum_b F_b|^2$ and a draw of its null
+$|\sum_b w_b F_b|^2$, without the terms of a block with itself where the weights are those of independent samples.
+
+A sum over slices finds errors that are everywhere, the *largest* of standardised slices finds errors in one place. Both
+come from the same weights, so that the largest of all entries is compared with draws of the same largest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from slicestein.gof import null
+from slicestein.gof.chains import disagreement
+from slicestein.gof.measure import Sums
+from slicestein.gof.null import Kind, Outcome
+from slicestein.gof.parameters import ParameterScores, moment_scores, parameter_scores
+from slicestein.gof.plan import Plan
+
+# Values (draws, features) alive at once: 64 MB.
+DRAW_VALUES = 2**24
+STRAY = 0.01  # level at which a chain is called elsewhere
+
+
+class Verdict(NamedTuple):
+    """The outcome, every entry in standard deviations of its null, U of every slice, and a score of every parameter."""
+
+    outcome: Outcome
+    components: dict[str, float] | None
+    per_slice: Float[np.ndarray, " m"]
+    parameters: ParameterScores | None
+    stray_chain: int | None = None
+
+
+def judge(
+    plan: Plan,
+    sums: Sums,
+    weights: Float[np.ndarray, "b n"],
+    kind: Kind,
+    chains: int = 1,
+    rng: np.random.Generator | None = None,
+) -> Verdict:
+    """The verdict, with these bootstrap weights of the blocks; several chains are compared too, which takes draws."""
+    num_bootstrap = len(weights)
+    weights = np.concatenate([np.ones((1, weights.shape[1]), weights.dtype), weights])
+    forms = slice_forms(sums.slices, weights, kind)
+    own = np.einsum("nmf,nmf->m", sums.slices, sums.slices, dtype=float)
+    pairs = float(sums.counts.sum()) ** 2 - float(np.sum(sums.counts.astype(float) ** 2))
+    per_slice = (np.sum(sums.slices.sum(0, dtype=float) ** 2, axis=-1) - own) / pairs
+    if sums.scores is None:
+        return Verdict(_of_sum(forms.sum(1), own.sum(), sums.counts, pairs, kind), None, per_slice, None)
+    scores = _scores(forms, kind)
+    entries = {name: forms[:, group].sum(1) for name, group in plan.groups.items()}
+    for name in ("radius", "scores", "covariance"):
+        entries[ENTRIES[name]] = slice_forms(getattr(sums, name)[:, None], weights, kind)[:, 0]
+    columns = {name: _scores(form, kind) for name, form in entries.items()}
+    moments = moment_scores(sums, weights)
+    columns["radius"] = null.standardized(np.maximum(columns["radius"], moments[:, :, -1].max(0)))
+    of_slices = scores[None, :, plan.groups["parameters"]]
+    parameters = parameter_scores(plan, sums, weights, np.concatenate([of_slices, moments[:, :, :-1]]))
+    columns["largest"] = null.standardized(np.maximum(scores.max(1), parameters.draws.max(1)))
+    stray = None
+    if chains > 1:
+        assert rng is not None
+        of_chains = disagreement(sums, chains, rng, num_bootstrap)
+        columns["chains"] = null.standardized(of_chains.max(1))
+        stray = _stray(of_chains)
+    top = np.max(list(columns.values()), axis=0)
+    components = {name: float(column[0]) for name, column in columns.items()}
+    return Verdict(null.outcome(top[0], top[1:]), components, per_slice, parameters, stray)
+
+
+def _stray(of_chains: Float[np.ndarray, "b c"]) -> int | None:
+    """The chain that is furthest from the others, if it is too far."""
+    far = null.pvalue(of_chains[0].max(), of_chains[1:].max(1)) <= STRAY
+    return int(np.argmax(of_chains[0])) if far else None
+
+
+ENTRIES = {"radius": "radius", "scores": "shift", "covariance": "covariance"}
+
+
+def _of_sum(
+    forms: Float[np.ndarray, " b"], own: float, counts: Float[np.ndarray, " n"], pairs: float, kind: Kind
+) -> Outcome:
+    """The outcome of one sum over slices: U, or V where the diagonal is kept."""
+    if null.has_diagonal(kind):
+        values = forms / float(counts.sum()) ** 2
+    else:
+        values = (forms - own if kind == "wild" else forms) / pairs
+    return null.outcome(values[0], values[1:])
+
+
+def _scores(forms: Float[np.ndarray, "b *k"], kind: Kind) -> Float[np.ndarray, "b *k"]:
+    return null.normal_scores(forms) if null.are_signs(kind) else null.standardized(forms)
+
+
+def slice_forms(
+    sums: Float[np.ndarray, "n m f"], weights: Float[np.ndarray, "b n"], kind: Kind
+) -> Float[np.ndarray, "b m"]:
+    """Quadratic forms of every slice; signs keep the diagonal, which is then a constant.
+
+    Cost: O(B N M F) as matrix products in single precision, in blocks of slices.
+    """
+    count, num, features = sums.shape
+    step = max(1, DRAW_VALUES // (len(weights) * features))
+    forms = np.empty((len(weights), num))
+    for i in range(0, num, step):
+        some = sums[:, i : i + step].astype(np.float32, copy=False)
+        drawn = (weights @ some.reshape(count, -1)).reshape(len(weights), -1, features)
+        forms[:, i : i + step] = np.einsum("bmf,bmf->bm", drawn, drawn)
+        if not null.are_signs(kind):
+            forms[:, i : i + step] -= weights**2 @ np.einsum("nmf,nmf->nm", some, some)
+    return forms

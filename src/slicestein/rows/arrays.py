@@ -1,0 +1,125 @@
+"""Rows that are in memory: samples and scores as NumPy arrays, checked at the door and kept in their precision."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float
+
+from slicestein import _checks
+from slicestein._checks import InputError, ScoreLike
+
+# A column whose values are so coarse, in standard deviations, has lost its shape to rounding.
+COARSEST = 0.05
+
+
+class Chains(NamedTuple):
+    """Samples and scores (chains, draws, D); independent samples are one chain.
+
+    ``ordered``: whether consecutive draws may depend on each other.
+    """
+
+    x: Float[np.ndarray, "chains draws d"]
+    s: Float[np.ndarray, "chains draws d"]
+    ordered: bool
+
+    @property
+    def num_samples(self) -> int:
+        """N, over all chains."""
+        return self.x.shape[0] * self.x.shape[1]
+
+    @property
+    def dim(self) -> int:
+        """D."""
+        return self.x.shape[2]
+
+    @property
+    def flat(self) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
+        """Samples and scores (N, D), chains one after the other."""
+        return self.x.reshape(-1, self.dim), self.s.reshape(-1, self.dim)
+
+    def part(self, draws: slice) -> Chains:
+        """The same stretch of every chain."""
+        return self._replace(x=self.x[:, draws], s=self.s[:, draws])
+
+
+def as_rows(x: Any, score: ScoreLike, name: str = "x") -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
+    """Checked samples and scores (N, D) of one floating type, at least single precision."""
+    if np.ndim(x) == 3:
+        raise InputError(f"{name} must have shape (N, D), got {np.shape(x)}: lay chains one after the other")
+    return as_chains(x, score, name).flat
+
+
+def as_chains(x: Any, score: ScoreLike, name: str = "x") -> Chains:
+    """Checked samples (N, D) or (chains, draws, D) with their scores; a function gives them for all rows at once.
+
+    ``name`` is that of the samples in messages.
+    """
+    samples = _real(name, x)
+    if samples.ndim not in (2, 3) or 0 in samples.shape:
+        hint = f"; for one-dimensional samples pass {name}[:, None]" if samples.ndim == 1 else ""
+        raise InputError(f"{name} must have shape (N, D) or (chains, draws, D), got {samples.shape}{hint}")
+    flat = samples.reshape(-1, samples.shape[-1])
+    if len(flat) < 2:
+        raise InputError(f"{name} must hold at least two samples, got shape {samples.shape}")
+    _checks.finite(**{name: samples})
+    score_name = "score" if name == "x" else f"the score of {name}"
+    values = score_at(score, flat).reshape(samples.shape) if callable(score) else _real(score_name, score)
+    if values.shape != samples.shape:
+        raise InputError(f"{score_name} must have the shape of {name}, {samples.shape}, got {values.shape}")
+    _checks.finite(**{score_name: values})
+    dtype = np.promote_types(samples.dtype, values.dtype)
+    lead = samples.shape if samples.ndim == 3 else (1, *samples.shape)
+    rows, s = (z.astype(dtype, copy=False).reshape(lead) for z in (samples, values))
+    return Chains(rows, s, samples.ndim == 3)
+
+
+def score_at(score_fn: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    """Values of a score function of a batch, which may be a JAX function in single precision."""
+    found = score_fn(x)
+    shape = getattr(found, "shape", None)
+    if shape != x.shape:
+        raise InputError(
+            f"score(x) must return shape {x.shape}, the shape of x, got {shape}: pass a function of the "
+            "whole batch, for example score_from(log_density)"
+        )
+    values = _real("score(x)", found)
+    if isinstance(found, jax.Array) and values.dtype == np.float32:
+        _resolved(x)
+    return values
+
+
+def _resolved(x: Float[np.ndarray, "n d"]) -> None:
+    """Require that single precision, in which the score was computed, can tell the samples apart."""
+    coarse = coarse_columns(x)
+    if coarse.any():
+        column = int(np.argmax(coarse))
+        raise InputError(
+            f"score(x) works in single precision, in which the samples of column {column}, {x[0, column]:.6g} and the "
+            'like, are all the same: set jax.config.update("jax_enable_x64", True), shift the parameter, or pass '
+            "the scores as an array"
+        )
+
+
+def coarse_columns(x: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " d"]:
+    """Columns whose rows single precision cannot tell apart; one that does not vary is another matter."""
+    with np.errstate(over="ignore", invalid="ignore"):  # where they overflow the scores do, and are refused
+        coarse = np.spacing(np.abs(x).max(0).astype(np.float32)) > COARSEST * x.std(0)
+    return coarse & (np.ptp(x, axis=0) > 0)
+
+
+def _real(name: str, value: Any) -> np.ndarray:
+    if isinstance(value, jax.core.Tracer):
+        raise InputError(f"{name} is traced: call this outside of jit, vmap and grad, its values are looked at")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a numeric array of shape (N, D): {error}") from None
+    if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
+        raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    if array.dtype in (np.float32, np.float64):
+        return array
+    half = array.dtype.name in ("float16", "bfloat16")
+    return array.astype(np.float32 if half else np.float64)

@@ -1,0 +1,108 @@
+"""One reader per format, (path, names wanted in an archive) -> (array, names of its columns if the file has them)."""
+
+from __future__ import annotations
+
+import importlib.util
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from slicestein._checks import InputError
+from slicestein.rows.csv_text import read_csv
+from slicestein.rows.variables import flatten_posterior
+
+SAMPLE_ARRAYS = ("x", "samples", "draws")  # names looked for in an .npz
+SCORE_ARRAYS = ("score", "scores", "gradient")
+
+Found = tuple[Float[np.ndarray, "..."], tuple[str, ...] | None]
+
+
+def _read_npy(path: Path, wanted: tuple[str, ...]) -> Found:
+    array = _parsed(path, "a NumPy array of numbers: write it with numpy.save", np.load, path, allow_pickle=False)
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise InputError(f"{path}: is an .npz archive: rename it")
+    return array, None
+
+
+def _read_npz(path: Path, wanted: tuple[str, ...]) -> Found:
+    def arrays_of(path: Path) -> dict[str, np.ndarray]:
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
+            return dict(archive)
+
+    arrays = _parsed(path, "a NumPy archive of numbers: write it with numpy.savez", arrays_of, path)
+    names = arrays.pop("names", None)
+    held = ", ".join(arrays) or "no arrays"
+    found = [name for name in wanted if name in arrays]
+    if len(found) > 1:
+        raise InputError(f"{path}: holds {' and '.join(found)}: keep one of them")
+    if not found and wanted is SAMPLE_ARRAYS and len(arrays) == 1 and not set(arrays) & set(SCORE_ARRAYS):
+        found = list(arrays)
+    if not found:
+        what = "samples" if wanted is SAMPLE_ARRAYS else "scores"
+        raise InputError(f"{path}: holds {held}: name the array of the {what} {' or '.join(wanted)}")
+    return arrays[found[0]], None if names is None else tuple(str(name) for name in np.ravel(names))
+
+
+def _read_parquet(path: Path, wanted: tuple[str, ...]) -> Found:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError(f"{path}: reading .parquet needs pyarrow: pip install 'slicestein[parquet]'") from None
+    table = _parsed(path, "a Parquet file", parquet.read_table, path)
+    index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # the row index of pandas is no parameter
+    columns = {name: table[name].to_numpy() for name in table.column_names if name not in index}
+    for name, column in columns.items():
+        if column.dtype.kind not in "fiu":
+            raise InputError(f"{path}: column {name} holds {column.dtype}, not real numbers: leave it out")
+    x = np.stack(list(columns.values()), axis=1) if columns else np.empty((0, 0))
+    return x, tuple(columns)
+
+
+def _read_netcdf(path: Path, wanted: tuple[str, ...]) -> Found:
+    if wanted is SCORE_ARRAYS:
+        raise InputError(f"{path}: scores in an .nc are those of its own draws: give it as the samples too")
+    posterior = read_group(path, "posterior")
+    try:
+        return flatten_posterior(posterior)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def read_group(path: Path, group: str) -> Any:
+    """A group of an ArviZ file, as an xarray dataset in memory."""
+    found = [importlib.util.find_spec(name) is not None for name in ("xarray", "h5netcdf", "netCDF4")]
+    if not (found[0] and any(found[1:])):
+        raise InputError(f"{path}: reading .nc needs xarray and h5netcdf: pip install 'slicestein[arviz]'")
+    import xarray
+
+    def load(path: Path) -> Any:
+        with xarray.open_dataset(path, group=group) as dataset:
+            return dataset.load()
+
+    if not path.is_file():
+        raise InputError(f"{path}: no such file: give the path of a file")
+    return _parsed(path, f"an ArviZ file with a {group} group: write it with ArviZ", load, path)
+
+
+def _parsed(path: Path, kind: str, parser: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """What another package makes of a file; whatever it says of a broken one is told in our words."""
+    try:
+        return parser(*args, **options)
+    except MemoryError:
+        raise
+    except Exception:
+        raise InputError(f"{path}: is not {kind}") from None
+
+
+READERS: dict[str, Callable[[Path, tuple[str, ...]], Found]] = {
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+    ".csv": lambda path, wanted: read_csv(path),
+    ".parquet": _read_parquet,
+    ".nc": _read_netcdf,
+}
