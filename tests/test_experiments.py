@@ -10,6 +10,7 @@ from experiments import runner
 
 NAMES = (
     "gaussian_gof",
+    "arena",
     "rbm_gof",
     "sensitivity",
     "sghmc_step",

@@ -6,6 +6,7 @@ sums features over the rows, `verdict` judges the sums. Other methods are in `ba
 
 from slicestein.gof.baselines.fssd import FSSD
 from slicestein.gof.baselines.ksd import KSD, LinearKSD
+from slicestein.gof.baselines.ksdagg import KSDAgg
 from slicestein.gof.baselines.mmd import MMD
 from slicestein.gof.baselines.rfsd import RFF, RFSD
 from slicestein.gof.door import gof_test
@@ -13,4 +14,17 @@ from slicestein.gof.maxsksd import MaxSKSD
 from slicestein.gof.method import Method
 from slicestein.gof.result import GofResult, Parameter
 
-__all__ = ["FSSD", "KSD", "MMD", "RFF", "RFSD", "GofResult", "LinearKSD", "MaxSKSD", "Method", "Parameter", "gof_test"]
+__all__ = [
+    "FSSD",
+    "KSD",
+    "MMD",
+    "RFF",
+    "RFSD",
+    "GofResult",
+    "KSDAgg",
+    "LinearKSD",
+    "MaxSKSD",
+    "Method",
+    "Parameter",
+    "gof_test",
+]

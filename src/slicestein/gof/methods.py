@@ -7,6 +7,7 @@ from collections.abc import Callable
 from slicestein._checks import InputError
 from slicestein.gof.baselines.fssd import FSSD
 from slicestein.gof.baselines.ksd import KSD, LinearKSD
+from slicestein.gof.baselines.ksdagg import KSDAgg
 from slicestein.gof.baselines.rfsd import RFF, RFSD
 from slicestein.gof.maxsksd import MaxSKSD
 from slicestein.gof.method import Method
@@ -17,6 +18,7 @@ METHODS: dict[str, Callable[[], Method]] = {
     "maxsksd-rg": MaxSKSD,
     "ksd": KSD,
     "linear-ksd": LinearKSD,
+    "ksdagg": KSDAgg,
     "fssd-rand": lambda: FSSD("rand"),
     "fssd-opt": lambda: FSSD("opt"),
     "rfsd-l1imq": lambda: RFSD("l1imq"),

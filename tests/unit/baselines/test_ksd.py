@@ -113,7 +113,8 @@ def test_linear_test_with_no_pair_in_reach_finds_nothing():
 
 
 @pytest.mark.parametrize(
-    "method", ["ksd", "linear-ksd", "fssd-rand", "fssd-opt", "rfsd-l1imq", "rfsd-l2sech", "rff-gaussian", "rff-cauchy"]
+    "method",
+    ["ksd", "linear-ksd", "ksdagg", "fssd-rand", "fssd-opt", "rfsd-l1imq", "rfsd-l2sech", "rff-gaussian", "rff-cauchy"],
 )
 def test_samples_that_are_all_the_same_are_refused(method):
     same = np.ones((50, 2), np.float32)

@@ -1,0 +1,152 @@
+"""Every test of the package against 48 ways to be wrong, and against the likelihood ratio where there is one.
+
+All methods see the same samples. `auto` also says which parameter it would look at first. The problems are in
+`arena_problems`; the restricted Boltzmann machine is that of `rbm_gof`, in 50 dimensions.
+
+    python -m experiments.arena --preset smoke | quick | paper
+"""
+
+import time
+
+import numpy as np
+
+from experiments import runner
+from experiments.arena_problems import PROBLEMS, draw, likelihood_ratio
+
+METHODS = (
+    "auto",
+    "maxsksd-g",
+    "ksd",
+    "ksdagg",
+    "linear-ksd",
+    "mmd",
+    "fssd-rand",
+    "fssd-opt",
+    "rfsd-l1imq",
+    "rfsd-l2sech",
+    "rff-gaussian",
+    "rff-cauchy",
+)
+LIMIT = "likelihood ratio"
+BOLTZMANN, NOISE, BOLTZMANN_DIM, BURN_IN = "boltzmann", 0.01, 50, 2000
+LEVEL = 0.05
+
+
+def cells(preset: str) -> list[dict]:
+    """Trial by trial, so that every problem has some trials early. The size of an error is a part of its cell."""
+    dims, trials, n = {"smoke": ((4,), 1, 200), "quick": ((50,), 20, 1000), "paper": ((10, 50, 100), 100, 1000)}[preset]
+    sizes = {name: problem.size for name, problem in PROBLEMS.items()}
+    if preset == "smoke":
+        sizes = {name: sizes[name] for name in ("all skewed, rotated", "one pair dependent", "one narrow, correlated")}
+    return [
+        {"problem": name, "size": size, "d": d, "n": n, "seed": seed}
+        for seed in range(trials)
+        for d in dims
+        for name, size in (sizes | ({BOLTZMANN: NOISE} if d == BOLTZMANN_DIM else {})).items()
+    ]
+
+
+def work(cell: dict) -> dict:
+    """All methods on the samples of one cell."""
+    import slicestein as ss
+
+    start = time.perf_counter()
+    if cell["problem"] == BOLTZMANN:
+        x, score_fn, model, found = *boltzmann(cell), {}
+    else:
+        data = draw(cell["problem"], cell["seed"], cell["n"], cell["d"])
+        x, score_fn, model = data.x, data.score_fn, data.model
+        found = {"wrong": data.wrong, "pvalues": {LIMIT: likelihood_ratio(cell["problem"], data.y)}}
+    pvalues = found.setdefault("pvalues", {})
+    for name in METHODS:
+        result = ss.gof_test(x, score_fn, key=cell["seed"], method=ss.gof.MMD(model) if name == "mmd" else name)
+        pvalues[name] = round(result.pvalue, 6)
+        if name == "auto":
+            first = result.parameters[0]
+            found |= {"named": int(first.name[2:-1]), "finding": first.finding}
+            found["components"] = {entry: round(value, 2) for entry, value in result.components.items()}
+    return found | {"seconds": round(time.perf_counter() - start, 2)}
+
+
+def boltzmann(cell: dict):
+    """Samples of a model with noise on its weights, the score of the model, and samples of it."""
+    import jax
+
+    from slicestein.samplers import GaussBernoulliRBM
+
+    keys = jax.random.split(jax.random.key(cell["seed"]), 4)
+    model = GaussBernoulliRBM.random(keys[0], BOLTZMANN_DIM, 40)
+    x = model.perturb(keys[1], cell["size"]).sample(keys[2], cell["n"], BURN_IN)
+    return x, model.score, model.sample(keys[3], cell["n"], BURN_IN)
+
+
+def rates(rows: list[dict]) -> dict[tuple[str, int], dict[str, float]]:
+    """Rejection rates of all methods, and the number of ``trials``, by problem and dimension."""
+    groups: dict[tuple[str, int], list[dict]] = {}
+    for row in rows:
+        groups.setdefault((row["problem"], row["d"]), []).append(row)
+    return {
+        key: {m: float(np.mean([r["pvalues"][m] <= LEVEL for r in group])) for m in group[0]["pvalues"]}
+        | {"trials": len(group)}
+        for key, group in groups.items()
+    }
+
+
+def rightly_named(rows: list[dict]) -> dict[tuple[str, int], tuple[float, int]]:
+    """How often the parameter that is wrong is the first that `auto` names, where it rejects; and of how many."""
+    groups: dict[tuple[str, int], list[bool]] = {}
+    for row in rows:
+        if row.get("wrong") is not None and row["pvalues"]["auto"] <= LEVEL:
+            groups.setdefault((row["problem"], row["d"]), []).append(row["named"] == row["wrong"])
+    return {key: (float(np.mean(hits)), len(hits)) for key, hits in groups.items()}
+
+
+def order(found: dict[tuple[str, int], dict[str, float]], d: int) -> list[str]:
+    """The problems that were run in d dimensions, in the order of their list."""
+    return [name for name in (*PROBLEMS, BOLTZMANN) if (name, d) in found]
+
+
+def figure(rows: list[dict], path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    found = rates(rows)
+    dims, columns = sorted({d for _, d in found}), (*METHODS, LIMIT)
+    names = order(found, max(dims, key=lambda d: len(order(found, d))))
+    size = (3 + 6 * len(dims), 1.6 + 0.26 * len(names))
+    fig, axes = plt.subplots(1, len(dims), figsize=size, layout="constrained", squeeze=False, sharey=True)
+    for ax, d in zip(axes[0], dims, strict=True):
+        table = np.array([[found.get((name, d), {}).get(m, np.nan) for m in columns] for name in names])
+        ax.imshow(table, vmin=0, vmax=1, cmap="Blues", aspect="auto")
+        for (i, j), rate in np.ndenumerate(table):
+            if np.isfinite(rate):
+                ax.text(j, i, f"{rate:.2f}", ha="center", va="center", fontsize=7, color="w" if rate > 0.6 else "k")
+        ax.axvline(len(METHODS) - 0.5, color="k", linewidth=0.8)
+        ax.set_xticks(range(len(columns)), columns, rotation=60, ha="left", fontsize=8)
+        ax.xaxis.tick_top()
+        ax.set_yticks(range(len(names)), names, fontsize=8)
+        ax.set_title(f"D = {d}: rejection rate at level {LEVEL}", fontsize=10)
+    fig.savefig(path, dpi=110)
+
+
+def main() -> None:
+    preset = runner.preset(__doc__.splitlines()[0])
+    rows = runner.run(f"arena-{preset}", cells(preset), work)
+    found, named = rates(rows), rightly_named(rows)
+    for d in sorted({d for _, d in found}):
+        for name in order(found, d):
+            rate = found[name, d]
+            others = {m: rate[m] for m in METHODS[1:]}
+            best = max(others, key=others.get)
+            line = f"{name:>26} D={d:<4} auto {rate['auto']:.2f}   best other {others[best]:.2f} {best:<13}"
+            line += f" limit {rate[LIMIT]:.2f}" if LIMIT in rate else " " * 11
+            first = named.get((name, d))
+            print(line + f"   of {rate['trials']}" + (f"   named {first[0]:.2f} of {first[1]}" if first else ""))
+    if preset != "smoke":
+        figure(rows, runner.FIGURES / f"arena-{preset}.png")
+
+
+if __name__ == "__main__":
+    main()
