@@ -97,3 +97,25 @@ def test_without_matplotlib_the_remedy_is_told(monkeypatch):
     found = ss.GofResult(1.0, 0.5, np.zeros(10), 0.05, "ksd", 0, 10)
     with pytest.raises(ModuleNotFoundError, match=r"^pictures need matplotlib: pip install 'slicestein\[plot\]'$"):
         found.plot()
+
+
+def test_a_table_has_one_row_for_every_parameter_worst_first():
+    pytest.importorskip("pandas")
+    frame = made(parameters=(parameter("bad", 0.5, finding="too high"), parameter("good"))).to_frame()
+    assert list(frame.index) == ["bad", "good"]
+    assert frame.loc["bad", "shift"] == 0.5
+    assert tuple(frame.columns) == ss.gof.result.Parameter._fields[1:]
+
+
+def test_without_pandas_or_parameters_the_remedy_is_told(monkeypatch):
+    with pytest.raises(ss.InputError, match="test with the default method"):
+        made().to_frame()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ss.InputError, match=r"^a table needs pandas: pip install pandas$"):
+        made(parameters=(parameter("a"),)).to_frame()
+
+
+def test_a_notebook_shows_a_table_in_which_no_name_is_markup():
+    shown = made(parameters=(parameter("<b>&td>", 0.5, finding="too high"),))._repr_html_()
+    assert "<td>&lt;b&gt;&amp;td&gt;</td><td>too high</td><td>0.5</td><td>0.50 ± 0.10</td><td>1.00 ± 0.05</td>" in shown
+    assert shown.count("<th>") == 5
