@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -25,26 +25,54 @@ try:
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 except ModuleNotFoundError:
     raise ModuleNotFoundError("pictures need matplotlib: pip install 'slicestein[plot]'", name="matplotlib") from None
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
-# For many curves: every colour comes with a marker of its own, so that none has to be told by colour alone.
-CURVES = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000", GREY)
-MARKERS = "os^DvPX*"
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#999999"
+ROWS = 15  # parameters of a picture, at most
+LETTERS = 22  # of a name, at most, beside a picture
+FAR = 0.5  # a statistic further from the null than this part of its range is drawn at the edge
+WIDE = 7.0  # an error bar of a ratio ends at a factor exp(7) at the latest
 
 
 def null_distribution(result: GofResult, ax: Axes | None = None) -> Axes:
-    """Histogram of the null draws with the statistic and the critical value."""
+    """Histogram of the null draws with the statistic and the critical value.
+
+    A statistic far beyond the null is drawn as an arrow at the edge, with its value: the null stays readable.
+    """
     ax = ax or plt.figure(layout="constrained").subplots()
     ax.hist(result.null_distribution, bins=40, color=GREY, label="if the model were right")
     critical = critical_value(result.null_distribution, result.alpha)
-    ax.axvline(critical, color=BLUE, linestyle="--", label=f"critical value, level {result.alpha:g}")
+    if np.isfinite(critical):  # with few draws no statistic would be enough
+        ax.axvline(critical, color=BLUE, linestyle="--", label=f"critical value, level {result.alpha:g}")
     said = words.pvalue(result.pvalue, len(result.null_distribution))
-    ax.axvline(result.statistic, color=ORANGE, linewidth=2.5, label=f"these samples, {said}")
+    low, high = result.null_distribution.min(), result.null_distribution.max()
+    span = high - low
+    label = f"these samples, {said}"
+    if span > 0 and result.statistic > high + FAR * span:
+        ax.set_xlim(low - 0.05 * span, high + FAR * span)
+        ax.plot([], [], color=ORANGE, linewidth=2.5, label=label)
+        _arrow_to_the_edge(ax, f"{result.statistic:.3g}")
+    else:
+        ax.axvline(result.statistic, color=ORANGE, linewidth=2.5, label=label)
     ax.set(xlabel="discrepancy", ylabel="draws", title="Null distribution")
-    ax.legend(framealpha=0.9)
+    _legend_below(ax)
     return ax
+
+
+def _arrow_to_the_edge(ax: Axes, text: str) -> None:
+    style = {"arrowstyle": "-|>", "color": ORANGE, "linewidth": 2.5, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", (1, 0.5), (0.84, 0.5), xycoords="axes fraction", arrowprops=style)
+    ax.annotate(text, (0.98, 0.56), xycoords="axes fraction", ha="right", color=ORANGE, weight="bold")
+
+
+def _legend_below(ax: Axes, *more: Axes) -> None:
+    """A legend under the picture, where it hides nothing."""
+    handles, labels = ax.get_legend_handles_labels()
+    for other in more:
+        handles, labels = (a + b for a, b in zip((handles, labels), other.get_legend_handles_labels(), strict=True))
+    ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(0, -0.2), borderaxespad=0, frameon=False)
 
 
 def attribution(result: GofResult, ax: Axes | None = None, *, num: int = 10) -> Axes:
@@ -55,9 +83,63 @@ def attribution(result: GofResult, ax: Axes | None = None, *, num: int = 10) -> 
     names, shares = zip(*(result.worst(num) or [("none", 0.0)]), strict=True)
     places = np.arange(len(names))[::-1]
     ax.barh(places, np.array(shares) * 100, color=BLUE)
-    ax.set_yticks(places, names, parse_math=False)  # a name may hold dollar signs
+    ax.set_yticks(places, [_short(name) for name in names], parse_math=False)  # a name may hold dollar signs
     ax.set(xlabel="share of the discrepancy, %", title="Where it comes from")
     return ax
+
+
+def forest(result: GofResult, axes: Sequence[Axes] | None = None, *, num: int = ROWS) -> tuple[Axes, Axes]:
+    """Error of the mean and ratio of the spreads of the worst parameters, with bars of two standard errors.
+
+    Worst first, from the top; parameters with a finding are coloured and filled.
+    """
+    if not result.parameters:
+        raise InputError(f"{result.method} does not look at single parameters: test with the default method")
+    if axes is None:
+        figure = plt.figure(figsize=(7, _height(len(result.parameters), num)), layout="constrained")
+        axes = figure.subplots(1, 2)
+    shown = result.parameters[:num]
+    shift, spread = axes
+    places = np.arange(len(shown))[::-1]
+    for place, one in zip(places, shown, strict=True):
+        look: dict[str, Any] = {"fmt": "o", "color": ORANGE if one.finding else GREY, "capsize": 2, "markersize": 6}
+        look["markerfacecolor"] = look["color"] if one.finding else "white"
+        shift.errorbar(one.shift, place, xerr=2 * one.shift_error, **look)
+        factor = np.exp(min(2 * one.spread_error / one.spread, WIDE))  # a ratio has its error in its logarithm
+        bar = [[one.spread * (1 - 1 / factor)], [one.spread * (factor - 1)]]
+        spread.errorbar(one.spread, place, xerr=bar, **look)
+    for ax, right in ((shift, 0), (spread, 1)):
+        ax.axvline(right, color="black", linewidth=0.8, zorder=0)
+        ax.set_ylim(-0.7, len(shown) - 0.3)
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        ax.tick_params(axis="y", length=0)
+    spread.set_xscale("log")
+    _ticks_of_ratios(spread)
+    shift.set_yticks(places, [_short(one.name) for one in shown], parse_math=False)  # a name may hold dollar signs
+    spread.set_yticks(places, [""] * len(shown))
+    shift.set(xlabel="error of the mean,\nstandard deviations", title="Mean")
+    spread.set(xlabel="spread, as a multiple\nof the right one", title="Spread")
+    return shift, spread
+
+
+def _height(parameters: int, num: int) -> float:
+    """Inches for so many rows."""
+    return max(3.6, 1.3 + 0.24 * min(parameters, num))
+
+
+def _ticks_of_ratios(ax: Axes) -> None:
+    """Few round numbers on a logarithmic axis, however short it is."""
+    low, high = ax.get_xlim()
+    locator = MaxNLocator(4) if high / low < 4 else LogLocator(subs=(1, 2, 5) if high / low < 100 else (1,), numticks=6)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _short(name: str) -> str:
+    """A name that fits beside a picture; what tells names apart is at their ends as often as at their beginnings."""
+    half = LETTERS // 2
+    return name if len(name) <= LETTERS else f"{name[:half]}…{name[-half:]}"
 
 
 def witness_along(
@@ -88,47 +170,19 @@ def witness_along(
 
 
 def overview(result: GofResult) -> Figure:
-    """Null distribution and attribution side by side."""
-    columns = 1 if result.per_dimension is None else 2
-    figure = plt.figure(figsize=(5.5 * columns, 3.6), layout="constrained")
-    axes = np.atleast_1d(figure.subplots(1, columns))
+    """The null distribution, and beside it the errors of the parameters, or where the discrepancy comes from."""
+    if result.parameters:
+        figure = plt.figure(figsize=(12, _height(len(result.parameters), ROWS)), layout="constrained")
+        axes = figure.subplots(1, 3, width_ratios=(1.3, 1, 1))
+        forest(result, axes[1:])
+    else:
+        columns = 1 if result.per_dimension is None else 2
+        figure = plt.figure(figsize=(5.5 * columns, 3.6), layout="constrained")
+        axes = np.atleast_1d(figure.subplots(1, columns))
+        if columns == 2:
+            attribution(result, axes[1])
     null_distribution(result, axes[0])
-    if columns == 2:
-        attribution(result, axes[1])
     return figure
-
-
-def power_curve(
-    rates: Mapping[str, Sequence[tuple[float, float, int]]],
-    ax: Axes | None = None,
-    *,
-    xlabel: str = "D",
-    alpha: float | None = 0.05,
-) -> Axes:
-    """Rejection rates of several tests, with two standard errors.
-
-    Parameters
-    ----------
-    rates
-        For every test, points (position, rejection rate, number of trials).
-    xlabel
-        What the positions are.
-    alpha
-        Level of the tests, drawn as a dotted line; None leaves it out.
-    """
-    ax = ax or plt.figure(layout="constrained").subplots()
-    for i, (name, points) in enumerate(rates.items()):
-        x, rate, trials = np.array(sorted(points), float).T
-        smoothed = (rate * trials + 2) / (trials + 4)  # Agresti and Coull: an error bar at rates 0 and 1 too
-        error = 2 * np.sqrt(smoothed * (1 - smoothed) / (trials + 4))
-        low, high = np.minimum(error, rate), np.minimum(error, 1 - rate)
-        colour, marker = CURVES[i % len(CURVES)], MARKERS[(i + i // len(CURVES)) % len(MARKERS)]
-        ax.errorbar(x, rate, (low, high), color=colour, marker=marker, markersize=5, capsize=2, label=name)
-    if alpha is not None:
-        ax.axhline(alpha, color="black", linewidth=0.8, linestyle=":")
-    ax.set(xlabel=xlabel, ylabel="rejection rate", ylim=(-0.03, 1.03))
-    ax.legend(framealpha=0.9)
-    return ax
 
 
 def inline_svg(figure: Figure, label: str) -> str:

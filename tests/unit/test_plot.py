@@ -32,23 +32,61 @@ def test_attribution_keeps_names_that_are_equal_or_look_like_formulas():
     assert ax.get_yticklabels()[0].get_text() == "$a$"
 
 
-def test_power_curve_shows_rates_with_their_error():
-    rates = {"ours": [(50, 0.9, 100), (2, 1.0, 100)], "theirs": [(2, 0.05, 100), (50, 0.0, 100)]}
-    ax = plot.power_curve(rates, xlabel="D")
-    ours, theirs = (container for container in ax.containers)
-    np.testing.assert_array_equal(ours.lines[0].get_xydata(), [[2, 1.0], [50, 0.9]])
-    np.testing.assert_array_equal(theirs.lines[0].get_xydata(), [[2, 0.05], [50, 0.0]])
-    assert ours.lines[0].get_marker() != theirs.lines[0].get_marker()
-    (low, high), (_, top) = (segment[:, 1] for segment in theirs.lines[2][0].get_segments())
-    assert low >= 0
-    assert 0.08 < high < 0.12  # two standard errors of 5 in 100
-    assert top > 0  # none in 100 is not certainty
+def parameter(name, shift=0.0, spread=1.0, finding=""):
+    return ss.gof.result.Parameter(name, 0.5, shift, 0.1, spread, 0.05, 2.0, finding)
 
 
-def test_many_curves_differ_in_colour_or_marker():
-    ax = plot.power_curve({str(i): [(1, 0.5, 10)] for i in range(20)})
-    looks = {(line.lines[0].get_color(), line.lines[0].get_marker()) for line in ax.containers}
-    assert len(looks) == 20
+def made(statistic=1.0, parameters=None):
+    null = np.random.default_rng(0).standard_normal(500)
+    return ss.GofResult(statistic, 0.5, null, 0.05, "maxsksd-rg", 0, 500, parameters=parameters)
+
+
+def test_forest_shows_the_worst_on_top_with_two_standard_errors():
+    ones = (parameter("bad", 0.5, 0.5, "too high"), parameter("good"), parameter("left out"))
+    shift, spread = plot.forest(made(parameters=ones), num=2)
+    worst, best = shift.containers
+    assert worst.lines[0].get_ydata() > best.lines[0].get_ydata()
+    np.testing.assert_allclose(worst.lines[2][0].get_segments()[0][:, 0], [0.3, 0.7])
+    np.testing.assert_allclose(spread.containers[0].lines[2][0].get_segments()[0][:, 0], 0.5 * np.exp([-0.2, 0.2]))
+    assert worst.lines[0].get_color() == plot.ORANGE
+    assert best.lines[0].get_color() == plot.GREY
+    assert [label.get_text() for label in shift.get_yticklabels()] == ["bad", "good"]
+
+
+def test_long_names_leave_room_for_the_picture():
+    ax, _ = plot.forest(made(parameters=(parameter("group<&$" * 8 + "[17]"),)))
+    ax.figure.canvas.draw()
+    assert ax.get_position().width > 0.3
+    assert ax.get_yticklabels()[0].get_text().endswith("[17]")
+
+
+@pytest.mark.parametrize("spread", [1e-3, 0.5, 0.9, 1.0, 1.3, 40.0, 1e4])
+def test_ratios_have_ticks_at_round_numbers(spread):
+    _, ax = plot.forest(made(parameters=(parameter("a", spread=spread),)))
+    ax.figure.canvas.draw()
+    low, high = ax.get_xlim()
+    ticks = [label.get_text() for label in ax.get_xticklabels() if low <= label.get_position()[0] <= high]
+    assert 2 <= len(ticks) <= 7
+    assert all(len(tick) <= 6 for tick in ticks)
+
+
+@pytest.mark.parametrize("statistic", [0.0, 3.0, 1e3, 1e9])
+def test_the_null_is_not_squeezed_by_a_large_statistic(statistic):
+    found = made(statistic)
+    ax = plot.null_distribution(found)
+    low, high = ax.get_xlim()
+    assert np.ptp(found.null_distribution) > 0.5 * (high - low)
+    assert (low < statistic < high) or f"{statistic:.3g}" in [text.get_text() for text in ax.texts]
+
+
+def test_a_null_without_spread_or_with_few_draws_is_drawn():
+    plot.null_distribution(ss.GofResult(1.0, 0.5, np.zeros(3), 0.05, "ksd", 0, 10)).figure.canvas.draw()
+
+
+def test_the_overview_shows_parameters_where_there_are_some():
+    titles = lambda found: [ax.get_title() for ax in found.plot().axes]
+    assert titles(result(None)) == ["Null distribution", "Mean", "Spread"]
+    assert titles(made()) == ["Null distribution"]
 
 
 def test_without_matplotlib_the_remedy_is_told(monkeypatch):
@@ -59,3 +97,25 @@ def test_without_matplotlib_the_remedy_is_told(monkeypatch):
     found = ss.GofResult(1.0, 0.5, np.zeros(10), 0.05, "ksd", 0, 10)
     with pytest.raises(ModuleNotFoundError, match=r"^pictures need matplotlib: pip install 'slicestein\[plot\]'$"):
         found.plot()
+
+
+def test_a_table_has_one_row_for_every_parameter_worst_first():
+    pytest.importorskip("pandas")
+    frame = made(parameters=(parameter("bad", 0.5, finding="too high"), parameter("good"))).to_frame()
+    assert list(frame.index) == ["bad", "good"]
+    assert frame.loc["bad", "shift"] == 0.5
+    assert tuple(frame.columns) == ss.gof.result.Parameter._fields[1:]
+
+
+def test_without_pandas_or_parameters_the_remedy_is_told(monkeypatch):
+    with pytest.raises(ss.InputError, match="test with the default method"):
+        made().to_frame()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ss.InputError, match=r"^a table needs pandas: pip install pandas$"):
+        made(parameters=(parameter("a"),)).to_frame()
+
+
+def test_a_notebook_shows_a_table_in_which_no_name_is_markup():
+    shown = made(parameters=(parameter("<b>&td>", 0.5, finding="too high"),))._repr_html_()
+    assert "<td>&lt;b&gt;&amp;td&gt;</td><td>too high</td><td>0.5</td><td>0.50 ± 0.10</td><td>1.00 ± 0.05</td>" in shown
+    assert shown.count("<th>") == 5

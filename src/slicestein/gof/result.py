@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from slicestein._checks import InputError
 from slicestein.gof import words
 from slicestein.slices import Slices
 
@@ -101,7 +102,7 @@ class GofResult:
         return "\n".join(words.summary(self))
 
     def plot(self) -> Any:
-        """A matplotlib figure: the null distribution, and where the discrepancy comes from."""
+        """A matplotlib figure: the null distribution, and the errors of the parameters."""
         from slicestein import plot  # matplotlib is optional
 
         return plot.overview(self)
@@ -110,7 +111,29 @@ class GofResult:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.summary())}</pre>"
+        if not self.parameters:
+            return f"<pre>{escape(self.summary())}</pre>"
+        verdict, why, *_ = self.summary().splitlines()
+        rows = ""
+        for one in self.parameters[: words.SHOWN]:
+            sure = words.pvalue(one.pvalue, len(self.null_distribution)).removeprefix("p ").removeprefix("= ")
+            sizes = (f"{one.shift:.2f} ± {one.shift_error:.2f}", f"{one.spread:.2f} ± {one.spread_error:.2f}")
+            cells = (one.name, one.finding or "–", sure, *sizes)
+            rows += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+        heads = ("parameter", "finding", "p", "error of the mean, sd", "spread, ratio")
+        head = "<tr>" + "".join(f"<th>{name}</th>" for name in heads) + "</tr>"
+        more = f"<details><summary>more</summary><pre>{escape(self.summary())}</pre></details>"
+        return f"<div><b>{escape(verdict)}</b><br>{escape(why)}<table>{head}{rows}</table>{more}</div>"
+
+    def to_frame(self) -> Any:
+        """The table of parameters as a pandas DataFrame, one row for each, worst first."""
+        if self.parameters is None:
+            raise InputError(f"{self.method} does not look at single parameters: test with the default method")
+        try:
+            import pandas as pd
+        except ModuleNotFoundError:
+            raise InputError("a table needs pandas: pip install pandas") from None
+        return pd.DataFrame(list(self.parameters), columns=Parameter._fields).set_index("name")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values, ready for JSON."""
