@@ -127,7 +127,7 @@ class KSDAgg(Method):
     def test(self, problem: Problem) -> GofResult:
         """Test all rows."""
         x, s = independent(problem, self.name).flat
-        _checks.varies(x)
+        _checks.rows_differ(x)
         signs = null.draw_weights("wild", problem.rng, 1 + 2 * problem.num_bootstrap, (len(x),))
         signs[0] = 1
         forms = aggregated_forms(x, s, aggregated_bandwidths(x, self.num_bandwidths), signs)
