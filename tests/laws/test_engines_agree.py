@@ -15,7 +15,7 @@ from slicestein._stein import engine as engines
 from slicestein._stein import exact, fourier
 from slicestein._stein.operator import Projected
 from tests import reference
-from tests.kernels import KERNELS, WITH_SPECTRUM, TwoScales
+from tests.kernels import WITH_SPECTRUM, TwoScales
 
 
 def gaussian(rng, n, d):
@@ -230,14 +230,3 @@ def test_forces_do_not_depend_on_the_engine(kernel):
     data = Projected(*(jnp.asarray(rng.standard_normal((4, 60))) for _ in range(3)))
     for one, other in zip(*(engines.forces(data, kernel, name) for name in ("exact", "fourier")), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9 * np.abs(one).max())
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("spread", [1.0, 1e3], ids=["one rule", "too wide for any"])
-def test_matrix_is_that_of_all_pairs(kernel, spread):
-    rng = np.random.default_rng(6)
-    u, a, c = rng.standard_normal((3, 3, 20))
-    data = Projected(*(jnp.asarray(z) for z in (spread * u, a, c)))
-    matrix = engines.matrix(data, kernel)
-    np.testing.assert_allclose(matrix, exact.matrix(data, kernel), atol=1e-8 * float(jnp.abs(matrix).max()))
-    np.testing.assert_allclose(matrix.mean(), engines.value(data, kernel).sum(), rtol=1e-7)

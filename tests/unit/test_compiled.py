@@ -1,19 +1,18 @@
 """The compiled kernels against their portable twins, and what they do with values that are no numbers."""
 
-import functools
 import os
 import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slicestein as ss
-from slicestein import kernels
-from slicestein._stein import compiled, exact, fourier
+from slicestein._stein import bandwidths, compiled, engine, exact, fourier
 from slicestein._stein.operator import Projected
 
 pytestmark = pytest.mark.skipif(not compiled.AVAILABLE, reason="the extension was not built")
@@ -33,6 +32,16 @@ def rows(*shape, spread=1.0, shared=False, dtype=np.float32, seed=0):
     c_shape = (*shape[:-1], 1) if shared else shape
     u, a, c = spread * rng.standard_normal(shape), rng.standard_normal(shape), rng.standard_normal(c_shape)
     return [z.astype(dtype) for z in (u, a, c)]
+
+
+def flat(value_and_gradient):
+    value, gradient = value_and_gradient
+    return value, *gradient
+
+
+def by_fourier(u, a, c):
+    """V and its derivatives, compiled."""
+    return flat(engine.value_and_gradient(Projected(*map(jnp.asarray, (u, a, c))), RBF, "fourier"))
 
 
 # ---- values that are no numbers ------------------------------------------------------------------------------------
@@ -67,10 +76,10 @@ def test_a_nan_ends():
 @pytest.mark.parametrize("at", [0, 5])
 def test_what_is_no_number_spoils_its_row_and_no_other(shared, spread, bad, where, at):
     data = rows(3, 20, spread=spread, shared=shared)
-    clean = fourier.value_and_gradient(*data, RBF)
+    clean = by_fourier(*data)
     spoilt = data["uac".index(where)]
     spoilt[1, min(at, spoilt.shape[1] - 1)] = bad
-    for part, expected in zip(fourier.value_and_gradient(*data, RBF), clean, strict=True):
+    for part, expected in zip(by_fourier(*data), clean, strict=True):
         assert np.isnan(part[1]).all()
         np.testing.assert_array_equal(part[::2], expected[::2])
 
@@ -81,9 +90,9 @@ def test_what_is_no_number_spoils_its_row_and_no_other(shared, spread, bad, wher
 @pytest.mark.parametrize("where", ["u", "a", "c"])
 def test_forces_of_what_is_no_number(shared, bad, where):
     data = rows(3, 20, shared=shared)
-    clean = exact.forces(Projected(*data), RBF)
+    clean = compiled.forces(*data)
     data["uac".index(where)][1, -1] = bad
-    for part, expected in zip(exact.forces(Projected(*data), RBF), clean, strict=True):
+    for part, expected in zip(compiled.forces(*data), clean, strict=True):
         assert np.isnan(part[1]).all()
         np.testing.assert_array_equal(part[::2], expected[::2])
 
@@ -99,7 +108,7 @@ def test_median_of_what_is_no_number(bad):
 @pytest.mark.usefixtures("single")
 @pytest.mark.parametrize("shape", [(0, 5), (2, 0), (0, 0)])
 def test_no_samples_and_no_slices(shape):
-    for part in (*fourier.value_and_gradient(*rows(*shape), RBF), *exact.forces(Projected(*rows(*shape)), RBF)):
+    for part in (*by_fourier(*rows(*shape)), *compiled.forces(*rows(*shape))):
         assert part.shape[0] == shape[0]
         assert np.isnan(part).all()
     assert np.isnan(compiled.median_gap(np.zeros(shape, np.float32))).all()
@@ -115,7 +124,7 @@ def test_a_single_sample_has_no_gaps():
 def test_shapes_that_do_not_fit_are_refused(c_shape):
     """They were read beyond their end."""
     u, a, _ = rows(3, 20)
-    for call in (lambda *data: fourier.value_and_gradient(*data, RBF), compiled.forces):
+    for call in (by_fourier, compiled.forces):
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"c \(\.\.\., n\) or \(\.\.\., 1\)"):
             jax.block_until_ready(call(u, a, np.ones(c_shape, np.float32)))
 
@@ -139,8 +148,8 @@ def test_where_a_cluster_lies_changes_nothing(far):
     """Pairs at 0 and pairs far away: each pair sees itself alone."""
     _, a, c = rows(1, 4)
     near, away = np.zeros((1, 2), np.float32), np.full((1, 2), far, np.float32)
-    value, _, da, dc = fourier.value_and_gradient(np.concatenate([near, away], axis=1), a, c, RBF)
-    parts = [fourier.value_and_gradient(near, a[:, two], c[:, two], RBF) for two in (slice(0, 2), slice(2, 4))]
+    value, _, da, dc = by_fourier(np.concatenate([near, away], axis=1), a, c)
+    parts = [by_fourier(near, a[:, two], c[:, two]) for two in (slice(0, 2), slice(2, 4))]
     np.testing.assert_allclose(value, sum(part[0] for part in parts) / 4, rtol=1e-5)
     np.testing.assert_allclose(da, np.concatenate([part[2] for part in parts], axis=1) / 4, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(dc, np.concatenate([part[3] for part in parts], axis=1) / 4, rtol=1e-5, atol=1e-6)
@@ -176,16 +185,10 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 # ---- the portable twins --------------------------------------------------------------------------------------------
 
 
-def portable_forces(u, a, c):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "AVAILABLE", False)
-        return exact.forces(Projected(u, a, c), RBF)
-
-
-FOURIER = (jax.jit(functools.partial(f, kernel=RBF)) for f in (fourier.value_and_gradient, fourier._portable))
-COMPILED, PORTABLE = FOURIER
-PORTABLE_FORCES = jax.jit(portable_forces)
-PORTABLE_MEDIAN = jax.jit(kernels._portable_median_gap)
+COMPILED = jax.jit(by_fourier)
+PORTABLE = jax.jit(lambda *data: flat(fourier.value_and_gradient(Projected(*data), RBF)))
+PORTABLE_FORCES = jax.jit(lambda *data: exact.forces(Projected(*data), RBF))
+PORTABLE_MEDIAN = jax.jit(bandwidths._portable_median_gap)
 
 # Sums of angles up to J pi, J = 20 (compiled) to 400 (the longest portable rule), each with a rounding of 1e-7 or
 # 1e-16; in double precision the spectrum is cut off at 1e-10.
@@ -224,7 +227,7 @@ def test_compiled_is_portable(data):
 def test_compiled_forces_are_portable(data):
     size = float(np.abs(data[1]).max() + np.abs(data[2]).max())
     tolerance = TOLERANCE[data[0].dtype.name] * size
-    ours, theirs = exact.forces(Projected(*data), RBF), PORTABLE_FORCES(*data)
+    ours, theirs = compiled.forces(*data), PORTABLE_FORCES(*data)
     for one, other, bound in zip(ours, theirs, (size, 1, 1), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * bound)
 

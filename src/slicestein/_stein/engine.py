@@ -18,7 +18,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from slicestein._checks import is_concrete
 from slicestein._stein import compiled, exact, fourier
 from slicestein._stein.operator import Projected
 from slicestein.kernels import RBF, Kernel
@@ -67,20 +66,9 @@ def forces(
         _, push = _fourier_gradient(data._replace(a=jnp.zeros_like(data.a)), kernel.unit)
         half = data.num_samples / 2
         return total, (gradient.a - push.a) * half, push.a * half
-    if type(kernel) is not RBF or data.c.shape[1] != 1:  # the compiled pairs: the Gaussian, one c per slice
+    if type(kernel) is not RBF:  # the compiled pairs are the Gaussian's
         return exact.forces(data, kernel)
     return compiled.by_platform(lambda data: compiled.forces(*data), lambda data: exact.forces(data, kernel), data)
-
-
-def matrix(data: Projected, kernel: Kernel, engine: Engine = "auto") -> Float[Array, "n n"]:
-    """The Stein kernel between all samples, summed over slices.
-
-    By Fourier features where the values of u can be looked at and one rule is wide enough for all of them.
-    """
-    rule = None
-    if _by_fourier(engine, kernel, data, least=0) and is_concrete(data.u):
-        rule = fourier.shortest_rule(jnp.ptp(data.u, axis=1).max(), kernel)
-    return _exact_matrix(data, kernel) if rule is None else fourier.matrix(data, kernel.unit, rule)
 
 
 def _by_fourier(engine: Engine, kernel: Kernel, data: Projected, least: int) -> bool:
@@ -112,8 +100,3 @@ def _backward(unit: Kernel, gradient: Projected, cotangent: Float[Array, " m"]) 
 
 
 _fourier_value.defvjp(_fourier_gradient, _backward)
-
-
-@jax.jit
-def _exact_matrix(data: Projected, kernel: Kernel) -> Float[Array, "n n"]:
-    return exact.matrix(data, kernel)

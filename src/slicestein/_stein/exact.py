@@ -46,15 +46,5 @@ def forces(data: Projected, kernel: Kernel) -> tuple[Float[Array, " m"], Float[A
     return v_statistic(data, kernel), pull, push
 
 
-def matrix(data: Projected, kernel: Kernel) -> Float[Array, "n n"]:
-    """The Stein kernel between all samples, summed over slices."""
-
-    def add(total: Array, row: Projected) -> tuple[Array, None]:
-        row = _full(row)
-        return total + pair_kernel(kernel, Projected(*(z[:, None] for z in row)), row), None
-
-    return lax.scan(add, jnp.zeros((data.num_samples,) * 2, data.u.dtype), data)[0]
-
-
 def _full(row: Projected) -> Projected:
     return Projected(row.u, row.a, jnp.broadcast_to(row.c, row.u.shape))

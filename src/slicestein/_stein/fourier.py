@@ -21,7 +21,6 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -29,7 +28,6 @@ from jaxtyping import Array, Float
 
 from slicestein._stein import exact
 from slicestein._stein.operator import Projected
-from slicestein._stein.tiles import gram_over_rows
 from slicestein.kernels import Kernel
 
 # Where the kernel and its spectrum are cut off. What is left out of the spectrum is small next to V; what is left
@@ -87,41 +85,6 @@ def value_and_gradient(data: Projected, kernel: Kernel) -> tuple[Float[Array, " 
     fits = (data.u.max(1) - data.u.min(1)).max() <= rules.widest_range[-1]
     by_pairs = functools.partial(exact.value_and_gradient, kernel=kernel)
     return lax.cond(fits, functools.partial(_one_rule, rules), by_pairs, data)
-
-
-def shortest_rule(widest: Float[Array, ""], kernel: Kernel) -> int | None:
-    """Index of the shortest rule for data of this range, a concrete number; None if there is none."""
-    if kernel.spectrum is None:
-        return None
-    wide_enough = quadrature(kernel, widest.dtype.name).widest_range >= float(widest)
-    return int(np.argmax(wide_enough)) if wide_enough.any() else None
-
-
-def num_frequencies(dtype: str, kernel: Kernel, rule: int) -> int:
-    """Number of frequencies J of a rule."""
-    return int(quadrature(kernel, dtype).length[rule])
-
-
-def features(u: Array, a: Array, c: Array, kernel: Kernel, rule: int) -> Float[Array, "... two_j"]:
-    r"""Real and imaginary parts of $\sqrt{A_j} \psi_j$, a new last axis. The rule must be wide enough for u."""
-    rules = quadrature(kernel, u.dtype.name)
-    w = jnp.asarray(rules.spacing[rule] * np.arange(rules.length[rule]), u.dtype)
-    root = jnp.asarray(np.sqrt(rules.weights[rule, : len(w)]), u.dtype)
-    u, a, c = (z[..., None] for z in (u, a, c))
-    cos, sin = jnp.cos(w * u), jnp.sin(w * u)
-    return jnp.concatenate([root * (a * cos - w * c * sin), root * (a * sin + w * c * cos)], axis=-1)
-
-
-@functools.partial(jax.jit, static_argnames=("kernel", "rule"))
-def matrix(data: Projected, kernel: Kernel, rule: int) -> Float[Array, "n n"]:
-    """The Stein kernel between all samples, summed over slices: a product of features. Cost: O(N^2 M J)."""
-    rows = Projected(centred(data.u), data.a, jnp.broadcast_to(data.c, data.u.shape))
-    return gram_over_rows(lambda row: features(row.u, row.a, row.c, kernel, rule), rows)
-
-
-def centred(u: Float[Array, "m n"]) -> Float[Array, "m n"]:
-    """Every row around the middle of its range: the smaller the angles, the smaller their rounding."""
-    return u - (u.max(1, keepdims=True) + u.min(1, keepdims=True)) / 2
 
 
 def _one_rule(rules: Rules, data: Projected) -> tuple[Float[Array, " m"], Projected]:

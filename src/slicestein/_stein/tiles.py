@@ -12,10 +12,6 @@ from jaxtyping import Array
 
 # Elements of a tile of pairs: 8 MB in double precision, so that a handful of them stay in cache.
 TILE_ELEMENTS = 2**20
-# Columns of a product of features: wide enough for the matrix unit, 16 MB at 4096 samples in double precision.
-GRAM_COLUMNS = 512
-# Elements of a block of features of samples: 32 MB in double precision.
-FEATURE_ELEMENTS = 2**22
 # Bytes of projected samples and scores alive at once.
 BLOCK_BYTES = 640 * 2**20
 
@@ -40,41 +36,6 @@ def sum_over_rows(fn: Callable[..., Array], rows: Any, num_columns: int) -> Arra
     if rest:
         total = total + block_sum(jax.tree.map(lambda a: a[whole * block :], rows))
     return total
-
-
-def gram_over_rows(features: Callable[..., Array], rows: Any) -> Array:
-    """Sum over rows of F F^T with F = ``features(row)``, (N, J): some rows at a time, one product each."""
-    one = jax.eval_shape(features, jax.tree.map(lambda a: a[0], rows))
-    block = max(1, GRAM_COLUMNS // one.shape[1])
-
-    def add(total: Array, part: Any) -> tuple[Array, None]:
-        f = jnp.concatenate(jnp.unstack(jax.vmap(features)(part)), axis=1)
-        return total + f @ f.T, None
-
-    count = jax.tree.leaves(rows)[0].shape[0]
-    whole = count // block * block
-    blocks = jax.tree.map(lambda a: a[:whole].reshape(-1, block, *a.shape[1:]), rows)
-    total, _ = lax.scan(add, jnp.zeros((one.shape[0],) * 2, one.dtype), blocks)
-    return total if whole == count else add(total, jax.tree.map(lambda a: a[whole:], rows))[0]
-
-
-def weighted_sum_of_features(features: Callable[..., Array], samples: Any, weights: Array, num_features: int) -> Array:
-    """The vector sum_n w_n ``features(samples)[n]``, some samples at a time; under vmap over weights, matrix products.
-
-    ``samples`` is a pytree of arrays with a common leading axis, that of the weights.
-    """
-    count = weights.shape[0]
-    block = max(1, min(count, FEATURE_ELEMENTS // num_features))
-
-    def in_blocks(a: Array) -> Array:  # filled up with samples of weight zero
-        filled = jnp.pad(a, ((0, -count % block), *((0, 0),) * (a.ndim - 1)))
-        return filled.reshape(-1, block, *a.shape[1:])
-
-    def add(total: Array, part: tuple[Any, Array]) -> tuple[Array, None]:
-        some, w = part
-        return total + w @ features(some), None
-
-    return lax.scan(add, jnp.zeros(num_features, weights.dtype), jax.tree.map(in_blocks, (samples, weights)))[0]
 
 
 def in_one_block(count: int, bytes_per_row: int) -> bool:
