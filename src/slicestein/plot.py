@@ -28,7 +28,7 @@ try:
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 except ModuleNotFoundError:
     raise ModuleNotFoundError("pictures need matplotlib: pip install 'slicestein[plot]'", name="matplotlib") from None
 
@@ -37,6 +37,7 @@ ROWS = 15  # parameters of a picture, at most
 LETTERS = 18  # of a name, at most, beside a picture
 BLOCKS = 20  # of samples, for a standard error
 FAR = 0.5  # a statistic further from the null than this part of its range is drawn at the edge
+STEPS = [digit * 10.0**power for power in range(-9, 1) for digit in (1, 2, 5)]  # between ticks
 WIDE = 7.0  # an error bar of a ratio ends at a factor exp(7) at the latest
 
 
@@ -142,10 +143,13 @@ def _plain(value: float, _: Any) -> str:
 
 
 def _ticks_of_ratios(ax: Axes) -> None:
-    """Few round numbers on a logarithmic axis, however short it is."""
+    """Few round numbers on a logarithmic axis, one of them 1, however short it is."""
     low, high = ax.get_xlim()
-    locator = MaxNLocator(3) if high / low < 4 else LogLocator(subs=(1, 2, 5) if high / low < 100 else (1,), numticks=6)
-    ax.xaxis.set_major_locator(locator)
+    if high / low < 3:
+        step = next(step for step in STEPS if (high - low) / step < 4.5)
+        ax.xaxis.set_major_locator(FixedLocator([1 + i * step for i in range(-9, 10) if low <= 1 + i * step <= high]))
+    else:
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 30 else (1,), numticks=6))
     ax.xaxis.set_major_formatter(_plain)
     ax.xaxis.set_minor_locator(NullLocator())
 

@@ -70,7 +70,8 @@ def _distinct(
     r: Float[np.ndarray, "m d"], g: Float[np.ndarray, "m d"], shares: Float[np.ndarray, " m"], num: int
 ) -> list[tuple[int, float]]:
     """Slices that see different things, largest first, each with the shares of all that see the same."""
-    left, found = shares.copy(), []
+    left = shares.copy()
+    found: list[tuple[int, float]] = []
     while len(found) < num and left.max() > 0:
         first = int(left.argmax())
         alike = (left > 0) & (np.abs(r @ r[first]) > ALIKE) & (np.abs(g @ g[first]) > ALIKE)
@@ -231,8 +232,8 @@ def _pictures(result: GofResult, x: Any, score: ScoreLike | None, slices: list[S
     null = _picture(plot, plot.null_distribution(result), "Null distribution")
     forest = ""
     if result.parameters:
-        shift, _ = plot.forest(result, num=PARAMETERS)
-        forest = _drawn(plot, shift.figure, "Errors of mean and spread of the parameters", shift.figure.get_figheight())
+        figure: Any = plot.forest(result, num=PARAMETERS)[0].figure
+        forest = _drawn(plot, figure, "Errors of mean and spread of the parameters", figure.get_figheight())
     return {"null": null, "forest": forest, "pictures": pictures}
 
 

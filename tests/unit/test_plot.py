@@ -67,6 +67,7 @@ def test_ratios_have_ticks_at_round_numbers(spread):
     low, high = ax.get_xlim()
     ticks = [label.get_text() for label in ax.get_xticklabels() if low <= label.get_position()[0] <= high]
     assert 2 <= len(ticks) <= 7
+    assert "1" in ticks
     assert all(len(tick) <= 6 for tick in ticks)
 
 
