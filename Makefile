@@ -2,6 +2,8 @@ PYTHON ?= python3
 JOBS ?= 2
 CALLS ?= 1000000
 BIN := .venv/bin
+# Tests that also run with the compiled kernels switched off.
+PORTABLE := tests/laws tests/unit/test_native.py tests/unit/test_features.py tests/unit/test_discrepancy.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 # Data sets in a sibling folder are used in place of a download.
@@ -22,6 +24,7 @@ demo: .venv/.installed  ## a right and a wrong sampler: verdicts on the screen, 
 
 test: .venv/.installed  ## every test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)  # every worker has a core, not all of them
+	SLICESTEIN_PORTABLE=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -m 'not slow' $(PORTABLE)  # without compiled kernels
 
 integration: .venv/.installed-adapters  ## adapters and docs pages with the packages they are for
 	$(BIN)/python -m pytest tests/integration tests/test_docs.py tests/unit/test_files.py

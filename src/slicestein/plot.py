@@ -5,6 +5,7 @@ Colours are from the palette of Okabe and Ito, which the colour-blind can tell a
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 from collections.abc import Sequence
@@ -12,8 +13,10 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from jaxtyping import Array, Float
 
 from slicestein._checks import InputError, ScoreLike, samples_and_score
+from slicestein._stein import bandwidths
 from slicestein.discrepancy import witness
 from slicestein.gof import words
 from slicestein.gof.null import critical_value
@@ -25,14 +28,16 @@ try:
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 except ModuleNotFoundError:
     raise ModuleNotFoundError("pictures need matplotlib: pip install 'slicestein[plot]'", name="matplotlib") from None
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#999999"
 ROWS = 15  # parameters of a picture, at most
-LETTERS = 22  # of a name, at most, beside a picture
+LETTERS = 18  # of a name, at most, beside a picture
+BLOCKS = 20  # of samples, for a standard error
 FAR = 0.5  # a statistic further from the null than this part of its range is drawn at the edge
+STEPS = [digit * 10.0**power for power in range(-9, 1) for digit in (1, 2, 5)]  # between ticks
 WIDE = 7.0  # an error bar of a ratio ends at a factor exp(7) at the latest
 
 
@@ -72,7 +77,10 @@ def _legend_below(ax: Axes, *more: Axes) -> None:
     handles, labels = ax.get_legend_handles_labels()
     for other in more:
         handles, labels = (a + b for a, b in zip((handles, labels), other.get_legend_handles_labels(), strict=True))
-    ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(0, -0.2), borderaxespad=0, frameon=False)
+    columns = len(labels) if more else 1  # the words of a null are long
+    ax.legend(
+        handles, labels, ncols=columns, loc="upper left", bbox_to_anchor=(0, -0.22), borderaxespad=0, frameon=False
+    )
 
 
 def attribution(result: GofResult, ax: Axes | None = None, *, num: int = 10) -> Axes:
@@ -83,7 +91,7 @@ def attribution(result: GofResult, ax: Axes | None = None, *, num: int = 10) -> 
     names, shares = zip(*(result.worst(num) or [("none", 0.0)]), strict=True)
     places = np.arange(len(names))[::-1]
     ax.barh(places, np.array(shares) * 100, color=BLUE)
-    ax.set_yticks(places, [_short(name) for name in names], parse_math=False)  # a name may hold dollar signs
+    ax.set_yticks(places, [shorten(name) for name in names], parse_math=False)  # a name may hold dollar signs
     ax.set(xlabel="share of the discrepancy, %", title="Where it comes from")
     return ax
 
@@ -91,7 +99,8 @@ def attribution(result: GofResult, ax: Axes | None = None, *, num: int = 10) -> 
 def forest(result: GofResult, axes: Sequence[Axes] | None = None, *, num: int = ROWS) -> tuple[Axes, Axes]:
     """Error of the mean and ratio of the spreads of the worst parameters, with bars of two standard errors.
 
-    Worst first, from the top; parameters with a finding are coloured and filled.
+    The error is in standard deviations (sd) of the model, the ratio that of samples to model. Worst first, from the
+    top; parameters with a finding are coloured and filled.
     """
     if not result.parameters:
         raise InputError(f"{result.method} does not look at single parameters: test with the default method")
@@ -115,10 +124,12 @@ def forest(result: GofResult, axes: Sequence[Axes] | None = None, *, num: int = 
         ax.tick_params(axis="y", length=0)
     spread.set_xscale("log")
     _ticks_of_ratios(spread)
-    shift.set_yticks(places, [_short(one.name) for one in shown], parse_math=False)  # a name may hold dollar signs
+    shift.set_yticks(places, [shorten(one.name) for one in shown], parse_math=False)  # a name may hold dollar signs
     spread.set_yticks(places, [""] * len(shown))
-    shift.set(xlabel="error of the mean,\nstandard deviations", title="Mean")
-    spread.set(xlabel="spread, as a multiple\nof the right one", title="Spread")
+    shift.xaxis.set_major_locator(MaxNLocator(3))
+    shift.xaxis.set_major_formatter(_plain)
+    shift.set(xlabel="error, in sd", title="Mean")
+    spread.set(xlabel="ratio", title="Spread")
     return shift, spread
 
 
@@ -127,46 +138,73 @@ def _height(parameters: int, num: int) -> float:
     return max(3.6, 1.3 + 0.24 * min(parameters, num))
 
 
+def _plain(value: float, _: Any) -> str:
+    return f"{value:.3g}".replace("-", "−")
+
+
 def _ticks_of_ratios(ax: Axes) -> None:
-    """Few round numbers on a logarithmic axis, however short it is."""
+    """Few round numbers on a logarithmic axis, one of them 1, however short it is."""
     low, high = ax.get_xlim()
-    locator = MaxNLocator(4) if high / low < 4 else LogLocator(subs=(1, 2, 5) if high / low < 100 else (1,), numticks=6)
-    ax.xaxis.set_major_locator(locator)
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    if high / low < 3:
+        step = next(step for step in STEPS if (high - low) / step < 4.5)
+        ax.xaxis.set_major_locator(FixedLocator([1 + i * step for i in range(-9, 10) if low <= 1 + i * step <= high]))
+    else:
+        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 30 else (1,), numticks=6))
+    ax.xaxis.set_major_formatter(_plain)
     ax.xaxis.set_minor_locator(NullLocator())
 
 
-def _short(name: str) -> str:
+def shorten(name: str, letters: int = LETTERS) -> str:
     """A name that fits beside a picture; what tells names apart is at their ends as often as at their beginnings."""
-    half = LETTERS // 2
-    return name if len(name) <= LETTERS else f"{name[:half]}…{name[-half:]}"
+    return name if len(name) <= letters else f"{name[: letters // 2]}…{name[-(letters // 2) :]}"
 
 
 def witness_along(
-    x: Any, score: ScoreLike, slices: Slices, index: int = 0, ax: Axes | None = None, *, kernel: Kernel = RBF()
+    x: Any,
+    score: ScoreLike,
+    slices: Slices,
+    index: int = 0,
+    ax: Axes | None = None,
+    *,
+    kernel: Kernel = RBF(),
+    label: str = "position along g",
 ) -> Axes:
-    """The witness function along one slice, over the histogram of the samples projected on it.
+    """The witness function along one slice with its noise, over the histogram of the samples projected on it.
 
-    Where it is positive, the model would have the samples further up along r; where negative, further down.
+    Where it is positive, the model would have the samples further up along r; where negative, further down. The band
+    is two standard errors wide on either side: where it holds zero, nothing was seen.
     """
     ax = ax or plt.figure(layout="constrained").subplots()
     x, s = samples_and_score(x, score)
-    t = np.asarray(x @ slices.g[index].astype(x.dtype))
+    one = Slices(slices.r[index : index + 1], slices.g[index : index + 1])
+    t = np.asarray(x @ one.g[0].astype(x.dtype))
     low, high = np.quantile(t, [0.001, 0.999])
     grid = np.linspace(low, high, 200)
-    one = Slices(slices.r[index : index + 1], slices.g[index : index + 1])
-    values = np.asarray(witness(x, s, one, grid, kernel=kernel))[:, 0]
+    bandwidth = float(bandwidths.on_slices(kernel, x, one.g.astype(x.dtype))[0])
+    values, error = _witness_with_error(x, s, one, grid, dataclasses.replace(kernel, bandwidth=bandwidth, scale=1.0))
     ax.axhline(0, color=GREY, linewidth=0.8)
+    ax.fill_between(grid, values - 2 * error, values + 2 * error, color=ORANGE, alpha=0.25, linewidth=0, label="noise")
     ax.plot(grid, values, color=ORANGE, linewidth=2, label="witness")
-    ax.set(xlabel="position along g", ylabel="witness", title=f"Slice {index}")
+    ax.set(ylabel="should move: − down, + up", title=f"Slice {index}")
+    ax.set_xlabel(label, parse_math=False)  # a name may hold dollar signs
     density = ax.twinx()
     density.hist(t, bins=60, range=(low, high), density=True, color=BLUE, alpha=0.25, label="samples")
     density.set_yticks([])
     ax.set_zorder(density.get_zorder() + 1)
     ax.patch.set_visible(False)
-    handles = [*ax.get_legend_handles_labels()[0], *density.get_legend_handles_labels()[0]]
-    ax.legend(handles, ["witness", "samples"], frameon=False)
+    _legend_below(ax, density)
     return ax
+
+
+def _witness_with_error(
+    x: Float[Array, "n d"], s: Float[Array, "n d"], one: Slices, grid: Float[np.ndarray, " t"], kernel: Kernel
+) -> tuple[Float[np.ndarray, " t"], Float[np.ndarray, " t"]]:
+    """The witness of one slice, and its standard error from blocks of neighbours: draws of a chain depend on them."""
+    blocks = min(BLOCKS, len(x))
+    size = len(x) // blocks
+    rows = [slice(None), *(slice(i * size, (i + 1) * size) for i in range(blocks))]
+    every = [np.asarray(witness(x[some], s[some], one, grid, kernel=kernel), float)[:, 0] for some in rows]
+    return every[0], np.std(every[1:], axis=0, ddof=1) / np.sqrt(blocks)
 
 
 def overview(result: GofResult) -> Figure:

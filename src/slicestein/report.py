@@ -6,6 +6,7 @@ Needs jinja2 and matplotlib (``pip install slicestein[report]``).
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import platform
 from collections.abc import Mapping
@@ -16,49 +17,84 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from slicestein._checks import InputError, ScoreLike
+from slicestein._checks import InputError, ScoreLike, samples_and_score
 from slicestein.gof import words
 from slicestein.gof.result import GofResult
 from slicestein.rows.writing import write_whole
+from slicestein.slices import Slices
 
 TEMPLATE = "report.html.jinja"
 SLICES = 4  # shown, at most
+ALIKE = 0.9  # slices with such cosines, of r and of g, see the same
+SINGLE = 0.999  # a direction with such a coefficient is that of one parameter
 PARAMETERS, SMALLEST_SHARE = 15, 0.005  # listed: so many at most, with at least this share
+AXIS_LETTERS = 24  # of a name along an axis
+FINDINGS = 50  # parameters that are wrong, listed at most
 VERSIONS = ("slicestein", "jax", "jaxlib", "numpy", "scipy")
 
 
 class SliceInWords(NamedTuple):
-    """One slice: its number, its share of the discrepancy, and its two directions as sums of parameters."""
+    """One slice: its share of the discrepancy, its two directions as sums of parameters, and how to draw it."""
 
-    number: int
-    share: float
+    share: float  # with that of slices which see the same
     g: str
     r: str
+    directions: Slices  # in units of the standard deviations
+    parameter: int | None  # the only one along g, if there is only one
 
 
 def worst_slices(result: GofResult, x: Any = None, num: int = SLICES) -> list[SliceInWords]:
-    """The slices that carry most of the discrepancy, in words.
+    """The slices that carry most of the discrepancy, in words; of slices that see the same, the plainest.
 
     Coefficients are those of parameters in units of their standard deviation in x, and of scores in units of its
-    inverse; without x the units are those of the samples.
+    inverse; without x the units are those of the samples. The largest coefficient is positive: a sign of r or of g
+    changes the sign of the witness or of its axis alone.
     """
     if result.slices is None or result.per_slice is None:
         return []
-    scale = np.ones(result.slices.dim) if x is None else _flat(x).std(0)
-    scale = np.where(scale > 0, scale, 1.0)
+    scale = np.ones(result.slices.dim) if x is None else _scale(_flat(x))
     names = result.names or tuple(f"x[{i}]" for i in range(result.slices.dim))
-    positive = np.maximum(result.per_slice, 0)
-    order = [int(i) for i in np.argsort(-positive)[:num] if positive[i] > 0]
-    r, g = np.asarray(result.slices.r) / scale, np.asarray(result.slices.g) * scale
-    return [SliceInWords(i, float(positive[i] / positive.sum()), _sum(g[i], names), _sum(r[i], names)) for i in order]
+    r, g = (_upward(part) for part in (np.asarray(result.slices.r) / scale, np.asarray(result.slices.g) * scale))
+    shares = np.maximum(result.per_slice, 0)
+    shares = shares / (shares.sum() or 1)
+    return [_in_words(r[i], g[i], names, share) for i, share in _distinct(r, g, shares, num)]
+
+
+def _upward(directions: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
+    """Directions of unit length whose largest coefficient is positive."""
+    largest = np.take_along_axis(directions, np.abs(directions).argmax(1)[:, None], 1)
+    return directions * np.sign(largest) / np.linalg.norm(directions, axis=1, keepdims=True)
+
+
+def _distinct(
+    r: Float[np.ndarray, "m d"], g: Float[np.ndarray, "m d"], shares: Float[np.ndarray, " m"], num: int
+) -> list[tuple[int, float]]:
+    """Slices that see different things, largest first, each with the shares of all that see the same."""
+    left = shares.copy()
+    found: list[tuple[int, float]] = []
+    while len(found) < num and left.max() > 0:
+        first = int(left.argmax())
+        alike = (left > 0) & (np.abs(r @ r[first]) > ALIKE) & (np.abs(g @ g[first]) > ALIKE)
+        alike[first] = True
+        plainest = int(np.argmax(np.where(alike, np.abs(g).max(1), -1)))
+        found.append((plainest, float(left[alike].sum())))
+        left[alike] = 0
+    return sorted(found, key=lambda one: -one[1])
+
+
+def _in_words(
+    r: Float[np.ndarray, " d"], g: Float[np.ndarray, " d"], names: tuple[str, ...], share: float
+) -> SliceInWords:
+    largest = int(g.argmax())
+    parameter = largest if g[largest] >= SINGLE else None
+    return SliceInWords(share, _sum(g, names), _sum(r, names), Slices([r], [g]), parameter)
 
 
 def _sum(direction: Float[np.ndarray, " d"], names: tuple[str, ...]) -> str:
     """The three largest terms of a direction of unit length: "0.95 beta[17] − 0.21 beta[3] + ..."."""
-    unit = direction / np.linalg.norm(direction)
-    order = [i for i in np.argsort(-np.abs(unit))[:3] if abs(unit[i]) >= 0.1]
-    terms = [f"{'−' if unit[i] < 0 else '+'} {abs(unit[i]):.2f} {names[i]}" for i in order]
-    rest = " + …" if np.sum(unit[order] ** 2) < 0.95 else ""
+    order = [i for i in np.argsort(-np.abs(direction))[:3] if abs(direction[i]) >= 0.1]
+    terms = [f"{'−' if direction[i] < 0 else '+'} {abs(direction[i]):.2f} {names[i]}" for i in order]
+    rest = " + …" if np.sum(direction[order] ** 2) < 0.95 else ""
     return " ".join(terms).removeprefix("+ ") + rest
 
 
@@ -89,13 +125,15 @@ def write_report(
     """
     check_packages()
     slices = worst_slices(result, x)
-    parameters = [(name, share) for name, share in result.worst(PARAMETERS) if share >= SMALLEST_SHARE]
+    carried = [(name, share) for name, share in result.worst(PARAMETERS) if share >= SMALLEST_SHARE]
     page = _template().render(
         title=title,
         result=result,
         slices=slices,
-        parameters=parameters,
-        others=0 if result.per_dimension is None else len(result.per_dimension) - len(parameters),
+        carried=carried,
+        others=0 if result.per_dimension is None else len(result.per_dimension) - len(carried),
+        rows=_rows(result),
+        chains=_chains(result),
         p=words.pvalue(result.pvalue, len(result.null_distribution)),
         reason=_sentence(result.reason),
         findings=_findings(result),
@@ -129,22 +167,100 @@ def _findings(result: GofResult) -> list[tuple[str, str]]:
     return [(one.name, text.removeprefix(one.name)) for one, text in zip(found, said, strict=True)]
 
 
+def _rows(result: GofResult) -> list[dict[str, str]]:
+    """The table of parameters, worst first, by heading: all that are wrong, but not too many, and some more."""
+    parameters = result.parameters or ()
+    wrong = sum(bool(parameter.finding) for parameter in parameters)
+    return [
+        {
+            "parameter": one.name,
+            "finding": one.finding or "–",
+            "p": _bare(words.pvalue(one.pvalue, len(result.null_distribution))),
+            "mean off by, sd": with_error(one.shift, one.shift_error),
+            "in own units": with_error(one.shift * one.unit, one.shift_error * one.unit),
+            "spread, ratio": with_error(one.spread, one.spread_error),
+        }
+        for one in parameters[: max(PARAMETERS, min(wrong, FINDINGS))]
+    ]
+
+
+def with_error(value: float, error: float) -> str:
+    """A number with its standard error, in as many digits as the error has meaning: two."""
+    if not 0 < error < math.inf:
+        return f"{value:.3g}"
+    exponent = math.floor(math.log10(max(abs(value), error)))
+    if -5 < exponent < 6:
+        exponent = 0
+    decimals = max(0, 1 - math.floor(math.log10(error)) + exponent)
+    value, error = (round(part / 10.0**exponent, decimals) + 0.0 for part in (value, error))  # no minus before zero
+    text = f"{value:.{decimals}f} ± {error:.{decimals}f}".replace("-", "−")
+    return f"({text}) · 1e{exponent}" if exponent else text
+
+
+def _chains(result: GofResult) -> dict[str, str]:
+    """What chains say of each other, by heading."""
+    said = {}
+    if result.rhat is not None:
+        worst = int(np.argmax(result.rhat))
+        said["largest R-hat"] = f"{result.rhat[worst]:.2f} ({_name(result, worst)})"
+    if result.ess is not None:
+        worst = int(np.argmin(result.ess))
+        said["smallest effective sample size"] = f"{result.ess[worst]:,.0f} ({_name(result, worst)})"
+    return said
+
+
+def _bare(p: str) -> str:
+    return p.removeprefix("p ").removeprefix("= ")
+
+
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
 def _pictures(result: GofResult, x: Any, score: ScoreLike | None, slices: list[SliceInWords]) -> dict[str, Any]:
-    """The null, and the witness along each slice by its number where there are samples and scores to draw it with."""
+    """The null, the parameters, and the witness along each slice where there are samples and scores to draw it with."""
     from slicestein import plot
 
-    pictures = {}
-    if x is not None and score is not None and result.slices is not None:
-        samples = _flat(x)
-        scores = score if callable(score) else _flat(score)
-        for one in slices:
-            ax = plot.witness_along(samples, scores, result.slices, one.number)
-            pictures[one.number] = _picture(plot, ax, f"Witness function along slice {one.number}")
-    return {"null": _picture(plot, plot.null_distribution(result), "Null distribution"), "pictures": pictures}
+    pictures = []
+    if x is not None and score is not None:
+        samples, scores = (
+            np.asarray(a) for a in samples_and_score(_flat(x), score if callable(score) else _flat(score))
+        )
+        for number, one in enumerate(slices):
+            ax = _witness(plot, samples, scores, one, result)
+            pictures.append(_picture(plot, ax, f"Witness function along slice {number + 1}"))
+    null = _picture(plot, plot.null_distribution(result), "Null distribution")
+    forest = ""
+    if result.parameters:
+        figure: Any = plot.forest(result, num=PARAMETERS)[0].figure
+        forest = _drawn(plot, figure, "Errors of mean and spread of the parameters", figure.get_figheight())
+    return {"null": null, "forest": forest, "pictures": pictures}
+
+
+def _witness(
+    plot: Any, x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"], one: SliceInWords, result: GofResult
+) -> Any:
+    """The witness along a slice: over a parameter in its own units, or over a sum in units of its terms."""
+    scale, r, g = _scale(x), np.asarray(one.directions.r), np.asarray(one.directions.g)
+    if one.parameter is None:
+        label, x = "position along g", x - x.mean(0)
+    else:
+        label = plot.shorten(_name(result, one.parameter), AXIS_LETTERS) + ", own units"
+        g = np.eye(len(scale))[[one.parameter]]
+        r = r * np.where(g[0] > 0, scale, 1)
+        scale = np.where(g[0] > 0, 1, scale)
+    ax = plot.witness_along(x / scale, s * scale, Slices(r, g), label=label)
+    ax.set_yticks([0])  # a witness has no scale of its own: the band is its measure
+    return ax
+
+
+def _scale(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " d"]:
+    scale = x.std(0)
+    return np.where(scale > 0, scale, 1)
+
+
+def _name(result: GofResult, index: int) -> str:
+    return result.names[index] if result.names else f"x[{index}]"
 
 
 def _flat(x: Any) -> Float[np.ndarray, "n d"]:
@@ -152,12 +268,16 @@ def _flat(x: Any) -> Float[np.ndarray, "n d"]:
 
 
 def _picture(plot: Any, ax: Any, label: str) -> Any:
-    from markupsafe import Markup
-
     ax.locator_params(axis="x", nbins=5)
     ax.set_title("")  # the page has its own headings
-    ax.figure.set_size_inches(4.6, 3.1)  # as wide as a phone: letters keep their size there
-    return Markup(plot.inline_svg(ax.figure, label))  # matplotlib has escaped what it was given
+    return _drawn(plot, ax.figure, label, 3.0)
+
+
+def _drawn(plot: Any, figure: Any, label: str, height: float) -> Any:
+    from markupsafe import Markup
+
+    figure.set_size_inches(3.8, height)  # as wide as a phone: letters keep their size there
+    return Markup(plot.inline_svg(figure, label))  # matplotlib has escaped what it was given
 
 
 def _settings(result: GofResult) -> dict[str, Any]:
@@ -165,7 +285,7 @@ def _settings(result: GofResult) -> dict[str, Any]:
         "method": result.method,
         "level": f"{result.alpha:g}",
         "statistic": f"{result.statistic:.6g}",
-        "p-value": words.pvalue(result.pvalue, len(result.null_distribution)).removeprefix("p = ").removeprefix("p "),
+        "p-value": _bare(words.pvalue(result.pvalue, len(result.null_distribution))),
         "samples tested": result.num_test,
         "samples that chose slices": result.num_train,
         "slices": "none" if result.slices is None else f"{result.slices.num} in {result.slices.dim} dimensions",

@@ -67,6 +67,7 @@ def test_ratios_have_ticks_at_round_numbers(spread):
     low, high = ax.get_xlim()
     ticks = [label.get_text() for label in ax.get_xticklabels() if low <= label.get_position()[0] <= high]
     assert 2 <= len(ticks) <= 7
+    assert "1" in ticks
     assert all(len(tick) <= 6 for tick in ticks)
 
 
@@ -119,3 +120,29 @@ def test_a_notebook_shows_a_table_in_which_no_name_is_markup():
     shown = made(parameters=(parameter("<b>&td>", 0.5, finding="too high"),))._repr_html_()
     assert "<td>&lt;b&gt;&amp;td&gt;</td><td>too high</td><td>0.5</td><td>0.50 ± 0.10</td><td>1.00 ± 0.05</td>" in shown
     assert shown.count("<th>") == 5
+
+
+def witness_and_error(x):
+    first = np.eye(x.shape[1])[:1]
+    return plot._witness_with_error(x, -x, ss.Slices(first, first), np.linspace(-1, 1, 21), ss.RBF(1.0))
+
+
+@pytest.mark.parametrize(("factor", "seen"), [(1.0, False), (0.5, True)])
+def test_a_witness_is_beyond_its_noise_only_where_the_model_is_wrong(factor, seen):
+    values, error = witness_and_error(factor * np.random.default_rng(1).standard_normal((2000, 2)))
+    assert (np.abs(values / error).max() > 4) == seen
+
+
+def test_the_noise_of_a_witness_counts_that_neighbours_depend_on_each_other():
+    rng = np.random.default_rng(0)
+    slow, fast = np.repeat(rng.standard_normal((200, 1)), 10, axis=0), rng.standard_normal((2000, 1))
+    ratio = witness_and_error(slow)[1].mean() / witness_and_error(fast)[1].mean()
+    assert 2.2 < ratio < 4.5  # sqrt(10), with the error of 20 blocks
+
+
+def test_a_witness_is_drawn_with_its_noise_and_the_name_of_its_axis():
+    x = np.random.default_rng(1).standard_normal((100, 2))
+    ax = plot.witness_along(x, -x, ss.Slices.basis(2), label="$a^{")
+    ax.figure.canvas.draw()  # a formula would be parsed here
+    assert ax.get_xlabel() == "$a^{"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["noise", "witness", "samples"]

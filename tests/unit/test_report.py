@@ -15,8 +15,9 @@ import pytest
 from matplotlib.image import imread
 
 import slicestein as ss
+from slicestein import plot, report
 from slicestein._checks import InputError
-from slicestein.report import worst_slices, write_report
+from slicestein.report import with_error, worst_slices, write_report
 
 matplotlib.use("Agg")
 
@@ -68,7 +69,7 @@ def test_a_rejection_names_the_parameter(tmp_path):
     text = page(tmp_path / "r.html", 0.5, x=x, score=-x, settings={"key": 0})
     assert "the samples do not fit the model" in text
     assert re.search(r"<li><b>&lt;script&gt;alert.*</b> is too narrow: its spread is 0\.5", text)
-    assert text.count("<svg") == 1 + len(worst_slices(result(0.5)))
+    assert text.count("<svg") == 2 + len(worst_slices(result(0.5), x))
     assert '<th scope="row">key</th><td>0</td>' in text
     assert ss.__version__ in text
     parser = Balanced()
@@ -80,7 +81,8 @@ def test_no_rejection_is_not_called_a_proof(tmp_path):
     text = page(tmp_path / "r.html", 1.0)
     assert "No evidence against the model" in text
     assert "not a proof" in text
-    assert text.count("<svg") == 1  # without samples there is no witness to draw
+    assert text.count("<svg") == 2  # without samples there is no witness to draw
+    assert "would have been seen" in text
 
 
 def test_too_few_draws_are_not_called_a_fit(tmp_path):
@@ -136,12 +138,80 @@ def test_directions_in_words_are_in_units_of_the_samples():
     assert re.match(r"(− )?(1\.00|0\.9\d) a", worst.r)
 
 
-def test_directions_in_words_have_the_signs_of_the_slices():
-    """The witness is drawn along g and speaks of r: a sign that was turned would turn its meaning."""
-    slices = ss.Slices([[-4.0, 3.0, 0.0, 0.0]], [[-1.0, 0.0, 0.0, 0.0]])
+def given_slices(r, g):
     x = samples(0.5)
-    worst = worst_slices(ss.gof_test(x, -x, key=0, names=("a", "b", "c", "d"), method=ss.gof.MaxSKSD(slices=slices)))
-    assert [(one.g, one.r) for one in worst] == [("− 1.00 a", "− 0.80 a + 0.60 b")]
+    return x, ss.gof_test(x, -x, key=0, names=("a", "b", "c", "d"), method=ss.gof.MaxSKSD(slices=ss.Slices(r, g)))
+
+
+def test_directions_in_words_have_the_signs_of_what_is_drawn():
+    """The witness is drawn along g and speaks of r: a sign that was turned in one of them would turn its meaning."""
+    (worst,) = worst_slices(given_slices([[-4.0, 3.0, 0.0, 0.0]], [[-1.0, 0.0, 0.0, 0.0]])[1])
+    assert (worst.g, worst.r) == ("1.00 a", "0.80 a − 0.60 b")
+    np.testing.assert_allclose(worst.directions.r, [[0.8, -0.6, 0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(worst.directions.g, [[1, 0, 0, 0]], rtol=1e-6)
+
+
+def test_slices_that_see_the_same_are_listed_once_with_all_they_carry():
+    first, second = np.eye(4)[:2]
+    _, found = given_slices([first, -first, first, second], [first, first, -first, second])
+    shares = np.maximum(found.per_slice, 0) / np.maximum(found.per_slice, 0).sum()
+    worst = worst_slices(found)
+    assert [one.g for one in worst] == ["1.00 a", "1.00 b"][: len(worst)]
+    np.testing.assert_allclose(worst[0].share, shares[:3].sum())
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+def test_a_witness_along_one_parameter_is_drawn_in_its_units(shift):
+    scale = np.array([1e3, 1.0, 1e-3, 1.0])
+    x = samples(0.5) * scale + shift
+    _, found = given_slices([[1.0, 0, 0, 0], [1, 1, 0, 0]], [[-1.0, 0, 0, 0], [1, 1, 0, 0]])
+    one = next(one for one in worst_slices(found, x) if one.parameter == 0)
+    ax = report._witness(plot, x, -(x - shift) / scale**2, one, found)
+    assert ax.get_xlabel() == "a, own units"
+    grid, values = ax.lines[-1].get_xydata().T
+    np.testing.assert_allclose(grid[[0, -1]], np.quantile(x[:, 0], [0.001, 0.999]), rtol=1e-4)
+    assert values[20] < 0 < values[-20]  # too narrow: low ones should move down, high ones up
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (0.8031, 0.0123, "0.803 ± 0.012"),
+        (-1.0, 0.5, "−1.00 ± 0.50"),
+        (-0.0001, 0.024, "0.000 ± 0.024"),
+        (37374.2, 5523.0, "37374 ± 5523"),
+        (3.8e-8, 5.3e-9, "(3.80 ± 0.53) · 1e-8"),
+        (-2e9, 1e8, "(−2.00 ± 0.10) · 1e9"),
+        (0.0, 0.0, "0"),
+    ],
+)
+def test_numbers_have_two_digits_of_their_error(value, error, text):
+    assert with_error(value, error) == text
+
+
+def test_the_table_has_the_error_in_the_units_of_the_parameter(tmp_path):
+    parameter = ss.gof.result.Parameter(HOSTILE, 0.001, 0.5, 0.1, 1.0, 0.05, 20.0, "too high")
+    found = dataclasses.replace(result(0.5), parameters=(parameter,))
+    write_report(found, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert '<td data-label="mean off by, sd">0.50 ± 0.10</td><td data-label="in own units">10.0 ± 2.0</td>' in text
+    assert "<script" not in text
+
+
+def test_chains_that_disagree_are_told_of(tmp_path):
+    found = dataclasses.replace(
+        result(0.5), rhat=np.array([1, 1.5, 1, 1]), ess=np.array([900, 80, 900, 9]), stray_chain=2
+    )
+    write_report(found, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "Chain 3 is elsewhere." in text
+    assert "<td>1.50 (a$b$c^{)</td>" in text
+    assert "<td>9 (beta[1])</td>" in text
+
+
+def test_slices_are_for_experts_and_not_in_the_way(tmp_path):
+    text = page(tmp_path / "r.html", 0.5)
+    assert text.index("In numbers") < text.index("<details>") < text.index("% of the discrepancy")
 
 
 def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
@@ -171,7 +241,7 @@ def test_names_that_are_no_text_are_shown_as_bytes(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
-@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize("width", [1200, 360])
 def test_a_browser_draws_it_without_overflow(tmp_path, width):
     x = samples(0.5)
     text = page(tmp_path / "r.html", 0.5, x=x, score=-x)
