@@ -7,6 +7,7 @@ All methods see the same samples. `auto` also says which parameter it would look
 """
 
 import time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -106,6 +107,32 @@ def order(found: dict[tuple[str, int], dict[str, float]], d: int) -> list[str]:
     return [name for name in (*PROBLEMS, BOLTZMANN) if (name, d) in found]
 
 
+class Standing(NamedTuple):
+    """`auto` on one problem, beside the best of the others and the likelihood ratio."""
+
+    problem: str
+    d: int
+    auto: float
+    best: float
+    best_name: str
+    limit: float | None
+    named: tuple[float, int] | None
+    trials: int
+
+
+def standings(rows: list[dict]) -> list[Standing]:
+    found, named = rates(rows), rightly_named(rows)
+    lines = []
+    for d in sorted({d for _, d in found}):
+        for name in order(found, d):
+            rate = found[name, d]
+            best = max(METHODS[1:], key=lambda m: rate[m])
+            limit = rate.get(LIMIT)
+            first = named.get((name, d))
+            lines.append(Standing(name, d, rate["auto"], rate[best], best, limit, first, rate["trials"]))
+    return lines
+
+
 def figure(rows: list[dict], path) -> None:
     import matplotlib
 
@@ -134,16 +161,13 @@ def figure(rows: list[dict], path) -> None:
 def main() -> None:
     preset = runner.preset(__doc__.splitlines()[0])
     rows = runner.run(f"arena-{preset}", cells(preset), work)
-    found, named = rates(rows), rightly_named(rows)
-    for d in sorted({d for _, d in found}):
-        for name in order(found, d):
-            rate = found[name, d]
-            others = {m: rate[m] for m in METHODS[1:]}
-            best = max(others, key=others.get)
-            line = f"{name:>26} D={d:<4} auto {rate['auto']:.2f}   best other {others[best]:.2f} {best:<13}"
-            line += f" limit {rate[LIMIT]:.2f}" if LIMIT in rate else " " * 11
-            first = named.get((name, d))
-            print(line + f"   of {rate['trials']}" + (f"   named {first[0]:.2f} of {first[1]}" if first else ""))
+    for line in standings(rows):
+        limit = "    " if line.limit is None else f"{line.limit:.2f}"
+        text = (
+            f"{line.problem:>26} D={line.d:<4} auto {line.auto:.2f}   best other {line.best:.2f} {line.best_name:<13}"
+        )
+        named = f"   named {line.named[0]:.2f} of {line.named[1]}" if line.named else ""
+        print(f"{text} limit {limit}   of {line.trials}{named}")
     if preset != "smoke":
         figure(rows, runner.FIGURES / f"arena-{preset}.png")
 
