@@ -153,3 +153,9 @@ def test_a_witness_is_drawn_with_its_noise_and_the_name_of_its_axis():
     ax.figure.canvas.draw()  # a formula would be parsed here
     assert ax.get_xlabel() == "$a^{"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["noise", "witness", "samples"]
+
+
+@pytest.mark.parametrize("num", [2, 3, 4, 30])
+def test_a_witness_of_few_samples_is_drawn(num):
+    x = np.random.default_rng(1).standard_normal((num, 2))
+    plot.witness_along(x, -x, ss.Slices.basis(2)).figure.canvas.draw()
