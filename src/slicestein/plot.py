@@ -200,10 +200,12 @@ def _witness_with_error(
     x: Float[Array, "n d"], s: Float[Array, "n d"], one: Slices, grid: Float[np.ndarray, " t"], kernel: Kernel
 ) -> tuple[Float[np.ndarray, " t"], Float[np.ndarray, " t"]]:
     """The witness of one slice, and its standard error from blocks of neighbours: draws of a chain depend on them."""
-    blocks = min(BLOCKS, len(x))
+    blocks = min(BLOCKS, len(x) // 2)
     size = len(x) // blocks
     rows = [slice(None), *(slice(i * size, (i + 1) * size) for i in range(blocks))]
     every = [np.asarray(witness(x[some], s[some], one, grid, kernel=kernel), float)[:, 0] for some in rows]
+    if blocks == 1:  # two or three samples say nothing of their noise, which is then not drawn
+        return every[0], np.full_like(every[0], np.nan)
     return every[0], np.std(every[1:], axis=0, ddof=1) / np.sqrt(blocks)
 
 

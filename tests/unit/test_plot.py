@@ -133,6 +133,13 @@ def test_a_witness_is_beyond_its_noise_only_where_the_model_is_wrong(factor, see
     assert (np.abs(values / error).max() > 4) == seen
 
 
+def test_the_noise_of_a_witness_is_its_scatter_over_samples():
+    rng = np.random.default_rng(0)
+    values, errors = np.moveaxis([witness_and_error(rng.standard_normal((200, 1))) for _ in range(30)], 1, 0)
+    ratio = np.sqrt(np.mean(errors**2) / np.mean(values.var(0, ddof=1)))
+    assert 0.6 < ratio < 1.6  # a variance from 30 values is right within 26%: two of these, and their square root
+
+
 def test_the_noise_of_a_witness_counts_that_neighbours_depend_on_each_other():
     rng = np.random.default_rng(0)
     slow, fast = np.repeat(rng.standard_normal((200, 1)), 10, axis=0), rng.standard_normal((2000, 1))
@@ -146,3 +153,9 @@ def test_a_witness_is_drawn_with_its_noise_and_the_name_of_its_axis():
     ax.figure.canvas.draw()  # a formula would be parsed here
     assert ax.get_xlabel() == "$a^{"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["noise", "witness", "samples"]
+
+
+@pytest.mark.parametrize("num", [2, 3, 4, 30])
+def test_a_witness_of_few_samples_is_drawn(num):
+    x = np.random.default_rng(1).standard_normal((num, 2))
+    plot.witness_along(x, -x, ss.Slices.basis(2)).figure.canvas.draw()
