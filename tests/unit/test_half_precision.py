@@ -84,7 +84,8 @@ def test_half_precision_is_promoted(name, dtype):
         found = CALLS[name](half)
         assert found.dtype == jnp.float32
         # What the functions above make in half precision themselves is rounded to it: a feature map, samples.
-        tolerance = 0.02 if name in ("sksd, feature map", "amortised_svgd", "amortised_sliced_svgd") else 1e-6
+        # The others differ by the rounding of single precision, which U, a difference, magnifies; half has 1e-3.
+        tolerance = 0.02 if name in ("sksd, feature map", "amortised_svgd", "amortised_sliced_svgd") else 5e-5
         np.testing.assert_allclose(found, CALLS[name](half.astype(np.float32)), rtol=tolerance, atol=tolerance)
 
 
