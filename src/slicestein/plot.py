@@ -188,7 +188,7 @@ def witness_along(
     ax.set(ylabel="should move: − down, + up", title=f"Slice {index}")
     ax.set_xlabel(label, parse_math=False)  # a name may hold dollar signs
     density = ax.twinx()
-    density.hist(t, bins=60, range=(low, high), density=True, color=BLUE, alpha=0.25, label="samples")
+    density.hist(t, bins=60, range=(low, high), color=BLUE, alpha=0.25, label="samples")
     density.set_yticks([])
     ax.set_zorder(density.get_zorder() + 1)
     ax.patch.set_visible(False)
