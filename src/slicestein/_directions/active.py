@@ -34,7 +34,6 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Float
 
 from slicestein import _checks
@@ -237,7 +236,7 @@ def _standardize(
 
 def _ridge_solve(gram: Float[np.ndarray, "n n"], targets: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
     ridged = gram + RIDGE * np.eye(len(gram), dtype=gram.dtype)
-    return scipy.linalg.cho_solve(scipy.linalg.cho_factor(ridged, check_finite=False), targets, check_finite=False)
+    return np.linalg.solve(ridged, targets)  # one library of linear algebra: two would fight for the cores
 
 
 def leading_vectors(f: Float[np.ndarray, "n d"], num: int) -> Float[np.ndarray, "m d"]:
