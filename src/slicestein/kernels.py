@@ -41,7 +41,7 @@ class Spectrum(NamedTuple):
 class Kernel(eqx.Module):
     """A radial kernel with a bandwidth rule; subclasses give the profile.
 
-    Parameters
+    Attributes
     ----------
     bandwidth
         ``"median"`` (the median distance between samples, per slice, gradient stopped), a number, or an
