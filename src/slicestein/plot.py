@@ -178,7 +178,7 @@ def witness_along(
     x, s = samples_and_score(x, score)
     one = Slices(slices.r[index : index + 1], slices.g[index : index + 1])
     t = np.asarray(x @ one.g[0].astype(x.dtype))
-    low, high = np.quantile(t, [0.001, 0.999]) if len(t) >= 1000 else (t.min(), t.max())
+    low, high = np.quantile(t, [0.001, 0.999])
     grid = np.linspace(low, high, 200)
     bandwidth = float(bandwidths.on_slices(kernel, x, one.g.astype(x.dtype))[0])
     values, error = _witness_with_error(x, s, one, grid, dataclasses.replace(kernel, bandwidth=bandwidth, scale=1.0))
