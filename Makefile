@@ -13,7 +13,7 @@ export SLICESTEIN_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: help demo test integration check bench fuzz docs clean
+.PHONY: help demo test portable integration check bench fuzz docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -24,7 +24,9 @@ demo: .venv/.installed  ## a right and a wrong sampler: verdicts on the screen, 
 
 test: .venv/.installed  ## every test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)  # every worker has a core, not all of them
-	SLICESTEIN_PORTABLE=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -m 'not slow' $(PORTABLE)  # without compiled kernels
+
+portable: .venv/.installed  ## a part of the tests with the compiled kernels switched off
+	SLICESTEIN_PORTABLE=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -m 'not slow' $(PORTABLE)
 
 integration: .venv/.installed-adapters  ## adapters and docs pages with the packages they are for
 	$(BIN)/python -m pytest tests/integration tests/test_docs.py tests/unit/test_files.py
