@@ -21,7 +21,7 @@ from slicestein._cli import commands, output
 from slicestein._cli.main import run
 from slicestein.gof.result import Parameter
 
-X = np.random.default_rng(0).standard_normal((400, 3))
+X = np.random.default_rng(2).standard_normal((400, 3))
 MODEL = """
 import sys
 import jax.numpy as jnp

@@ -17,7 +17,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from slicestein._directions.active import find_active
-from slicestein._directions.whitening import roots
 from slicestein._stein import features
 from slicestein.kernels import Kernel
 from slicestein.slices import unit_rows
@@ -135,19 +134,27 @@ def moment_slices(samples: Samples, num: int) -> Pairs:
     """The mean score, then the pairs (r, g) of largest slope in units of its noise.
 
     The noise of r^T (E[s x^T] + I) g grows with the spread of s along r and of x along g, which makes these the
-    leading canonical directions of the slope matrix.
+    leading canonical directions of the slope matrix. Directions that no sample reaches are left out: there the slope is
+    I and the noise zero, for want of samples. Cost: O(N D k + k^3), k the smaller one of N and D.
     """
-    x, s = samples
-    score_root, input_root = (_inverse_root(z) for z in (s, x - x.mean(0)))
-    left, _, right = np.linalg.svd(score_root @ slope_matrix(x, s) @ input_root)
-    shift = score_root @ (score_root @ s.mean(0)) + np.finfo(x.dtype).tiny
-    r = np.concatenate([shift[None], left.T[: num - 1] @ score_root])
-    g = np.concatenate([shift[None], right[: num - 1] @ input_root])
+    x, s = samples[0] - samples[0].mean(0), samples[1]
+    (left, of_s, r_axes, r_scale), (right, of_x, g_axes, g_scale) = _principal(s), _principal(x)
+    slope = of_s[:, None] * (left.T @ right) * of_x / len(x) + r_axes @ g_axes.T
+    u, _, v = np.linalg.svd(r_scale[:, None] * slope * g_scale)
+    shift = (r_axes @ s.mean(0) * r_scale**2) @ r_axes + np.finfo(x.dtype).tiny
+    r = np.concatenate([shift[None], (u.T[: num - 1] * r_scale) @ r_axes])
+    g = np.concatenate([shift[None], (v[: num - 1] * g_scale) @ g_axes])
     return Pairs(unit_rows(r), unit_rows(g))
 
 
-def _inverse_root(z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d"]:
-    """Inverse symmetric root of the second moment, kept away from singular where samples are few."""
+def _principal(
+    z: Float[np.ndarray, "n d"],
+) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, " k"], Float[np.ndarray, "k d"], Float[np.ndarray, " k"]]:
+    """z = left diag(values) axes, and the inverse root of the second moment along the axes.
+
+    The moment is kept away from singular where samples are few.
+    """
     count, dim = z.shape
-    moment = z.T @ z / count
-    return roots(moment, ridge=float(np.trace(moment)) / dim * min(0.5, dim / count))[1]
+    left, values, axes = np.linalg.svd(z, full_matrices=False)
+    moments = values**2 / count
+    return left, values, axes, 1 / np.sqrt(moments + moments.sum() / dim * min(0.5, dim / count))

@@ -162,7 +162,7 @@ def _of_parameters(plan: Plan, rows: Chains, found: Verdict, problem: Problem) -
 def _shares(plan: Plan, found: Verdict) -> np.ndarray:
     """Share of every coordinate in the discrepancy."""
     if found.parameters is not None:
-        shares = np.maximum(found.parameters.draws[0], 0) ** 2
+        shares = found.parameters.evidence
     else:
         shares = np.maximum(found.per_slice, 0) @ (unit_rows(plan.lines.r) ** 2 + unit_rows(plan.lines.g) ** 2)
     return shares / max(shares.sum(), np.finfo(float).tiny)

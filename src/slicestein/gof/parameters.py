@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from slicestein.gof import null
+from slicestein.gof.evidence import combined, evidence
 from slicestein.gof.measure import Sums
 from slicestein.gof.plan import Plan
 from slicestein.gof.result import Parameter
@@ -29,10 +30,11 @@ CLEAR = 3.0
 
 
 class ParameterScores(NamedTuple):
-    """Every parameter's largest statistic in standard deviations of its null, of the samples and of the draws."""
+    """Evidence against every parameter, and estimates of what is wrong with it."""
 
-    draws: Float[np.ndarray, "b d"]  # the first row is that of the samples
-    by: Int[np.ndarray, " d"]  # which statistic it is: SHAPE, SHIFT or SPREAD
+    evidence: Float[np.ndarray, " d"]
+    largest: Float[np.ndarray, " b"]  # over all parameters, of every draw
+    by: Int[np.ndarray, " d"]  # the kind of error with the most evidence: SHAPE, SHIFT or SPREAD
     shift: Float[np.ndarray, " d"]  # in standard deviations of the model
     shift_error: Float[np.ndarray, " d"]
     spread: Float[np.ndarray, " d"]  # ratio of standard deviations
@@ -41,17 +43,24 @@ class ParameterScores(NamedTuple):
     @property
     def pvalues(self) -> Float[np.ndarray, " d"]:
         """p-values that count how many parameters were looked at: each against the largest of all."""
-        largest = self.draws[1:].max(1)
-        return np.array([null.pvalue(score, largest) for score in self.draws[0]])
+        return np.array([null.pvalue(found, self.largest) for found in self.evidence])
 
 
-def moment_scores(sums: Sums, weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "4 b d+1"]:
-    """Scores of four moments of every parameter and of the radius."""
+def draw_moments(sums: Sums, weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b 4 d+1"]:
+    """Squares of four moments of every parameter and of the radius, in units of their variance: samples, then draws."""
     assert sums.moments is not None
     terms = sums.moments.reshape(len(sums.counts), -1).astype(np.float32)
     drawn = (weights @ terms).astype(float)
     drawn[0] = without_skewness(terms)
-    return np.moveaxis(null.normal_scores(drawn**2).reshape(len(weights), *sums.moments.shape[1:]), 1, 0)
+    variance = np.sum(terms.astype(float) ** 2, axis=0)
+    return (drawn**2 / np.where(variance > 0, variance, 1)).reshape(len(weights), *sums.moments.shape[1:])
+
+
+def kinds_of_error(
+    of_slices: Float[np.ndarray, "b d"], moments: Float[np.ndarray, "b 4 d"]
+) -> Float[np.ndarray, "5 b d"]:
+    """Scores of every parameter for every kind of error: SHAPE, SHIFT, SPREAD, then the other moments."""
+    return np.concatenate([of_slices[None], np.moveaxis(null.normal_scores(moments), 1, 0)])
 
 
 def without_skewness(terms: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]:
@@ -69,9 +78,9 @@ def without_skewness(terms: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]
 
 
 def parameter_scores(
-    plan: Plan, sums: Sums, weights: Float[np.ndarray, "b n"], every: Float[np.ndarray, "k b d"]
+    plan: Plan, sums: Sums, weights: Float[np.ndarray, "b n"], kinds: Float[np.ndarray, "5 b d"]
 ) -> ParameterScores:
-    """The largest of every parameter's scores, and estimates; the first row of ``weights`` is ones."""
+    """Evidence against every parameter from all kinds of error, and estimates; row 0 of ``weights`` is ones."""
     assert plan.whitening is not None
     assert sums.scores is not None
     assert sums.slopes is not None
@@ -88,8 +97,17 @@ def parameter_scores(
         np.std(weights[1:] @ part.astype(np.float32), axis=0) / total for part in (along - size * mean_a, influence)
     )
     unit, spread = np.sqrt(variances), np.sqrt(ratio)
+    largest = kinds.max(2)  # of a kind, over the parameters
+    found = np.stack([evidence(of_kind[0], of_all) for of_kind, of_all in zip(kinds, largest, strict=True)])
+    alike = np.ones(len(kinds))
     return ParameterScores(
-        every.max(0), every[:, 0].argmax(0), -unit * mean_a, unit * shift_error, spread, ratio_error / (2 * spread)
+        combined(list(found), alike),
+        combined([evidence(of_all) for of_all in largest], alike)[1:],
+        found.argmax(0),
+        -unit * mean_a,
+        unit * shift_error,
+        spread,
+        ratio_error / (2 * spread),
     )
 
 
@@ -98,7 +116,7 @@ def findings(
 ) -> tuple[Parameter, ...]:
     """Every parameter in words and numbers, worst first."""
     pvalues = scores.pvalues
-    order = np.lexsort((-scores.draws[0], pvalues))
+    order = np.argsort(-scores.evidence, kind="stable")
     return tuple(
         Parameter(
             name=names[d],

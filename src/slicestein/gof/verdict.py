@@ -3,8 +3,8 @@ r"""The verdict of a test, from sums over blocks alone.
 With $F_b$ the sum of the features of an entry over block b, the statistic is $|\sum_b F_b|^2$ and a draw of its null
 $|\sum_b w_b F_b|^2$, without the terms of a block with itself where the weights are those of independent samples.
 
-A sum over slices finds errors that are everywhere, the *largest* of standardised slices finds errors in one place. Both
-come from the same weights, so that the largest of all entries is compared with draws of the same largest.
+A sum over slices finds errors that are everywhere, the *largest* of standardised slices finds errors in one place. All
+come from the same weights of the blocks, so that all entries together (`evidence`) are compared with draws of the same.
 """
 
 from __future__ import annotations
@@ -16,14 +16,27 @@ from jaxtyping import Float
 
 from slicestein.gof import null
 from slicestein.gof.chains import disagreement
+from slicestein.gof.evidence import as_deviations, combined, evidence
 from slicestein.gof.measure import Sums
 from slicestein.gof.null import Kind, Outcome
-from slicestein.gof.parameters import ParameterScores, moment_scores, parameter_scores
+from slicestein.gof.parameters import ParameterScores, draw_moments, kinds_of_error, parameter_scores
 from slicestein.gof.plan import Plan
 
 # Values (draws, features) alive at once: 64 MB.
 DRAW_VALUES = 2**24
 STRAY = 0.01  # level at which a chain is called elsewhere
+# How the level is shared among the entries. A mean that is a little off everywhere is the error that other tests find
+# best, and people ask for first; the rest is shared by the number of ways to be wrong that an entry sees.
+LEVEL_SHARES = {
+    "shift": 8.0,
+    "largest": 5.0,
+    "radius": 3.0,
+    "parameters": 2.0,
+    "covariance": 1.5,
+    "fitted slices": 1.0,
+    "coordinates": 0.5,
+    "chains": 3.0,
+}
 
 
 class Verdict(NamedTuple):
@@ -53,34 +66,46 @@ def judge(
     per_slice = (np.sum(sums.slices.sum(0, dtype=float) ** 2, axis=-1) - own) / pairs
     if sums.scores is None:
         return Verdict(_of_sum(forms.sum(1), own.sum(), sums.counts, pairs, kind), None, per_slice, None)
+    moments = draw_moments(sums, weights)
     scores = _scores(forms, kind)
-    entries = {name: forms[:, group].sum(1) for name, group in plan.groups.items()}
-    for name in ("radius", "scores", "covariance"):
-        entries[ENTRIES[name]] = slice_forms(getattr(sums, name)[:, None], weights, kind)[:, 0]
-    columns = {name: _scores(form, kind) for name, form in entries.items()}
-    moments = moment_scores(sums, weights)
-    columns["radius"] = null.standardized(np.maximum(columns["radius"], moments[:, :, -1].max(0)))
-    of_slices = scores[None, :, plan.groups["parameters"]]
-    parameters = parameter_scores(plan, sums, weights, np.concatenate([of_slices, moments[:, :, :-1]]))
-    columns["largest"] = null.standardized(np.maximum(scores.max(1), parameters.draws.max(1)))
+    kinds = kinds_of_error(scores[:, plan.groups["parameters"]], moments[:, :, :-1])
+    entries = _entries(plan, sums, weights, kind, forms, moments)
+    entries["largest"] = [*(evidence(of_kind.max(1)) for of_kind in kinds), evidence(scores.max(1))]
     stray = None
     if chains > 1:
         assert rng is not None
         of_chains = disagreement(sums, chains, rng, num_bootstrap)
-        columns["chains"] = null.standardized(of_chains.max(1))
+        entries["chains"] = [evidence(of_chains.max(1))]
         stray = _stray(of_chains)
-    top = np.max(list(columns.values()), axis=0)
-    components = {name: float(column[0]) for name, column in columns.items()}
-    return Verdict(null.outcome(top[0], top[1:]), components, per_slice, parameters, stray)
+    together = {name: combined(parts, np.ones(len(parts))) for name, parts in entries.items()}
+    statistic = as_deviations(combined(list(together.values()), [LEVEL_SHARES[name] for name in together]))
+    components = {name: float(as_deviations(found[0])) for name, found in together.items()}
+    parameters = parameter_scores(plan, sums, weights, kinds)
+    return Verdict(null.outcome(statistic[0], statistic[1:]), components, per_slice, parameters, stray)
+
+
+def _entries(
+    plan: Plan,
+    sums: Sums,
+    weights: Float[np.ndarray, "b n"],
+    kind: Kind,
+    forms: Float[np.ndarray, "b m"],
+    moments: Float[np.ndarray, "b 4 d+1"],
+) -> dict[str, list[Float[np.ndarray, " b"]]]:
+    """Evidence of the statistics that every entry is made of: of the samples, then of the draws."""
+    entries = {name: [forms[:, group].sum(1)] for name, group in plan.groups.items()}
+    for name, field in (("radius", sums.radius), ("shift", sums.scores), ("covariance", sums.covariance)):
+        assert field is not None
+        entries[name] = [slice_forms(field[:, None], weights, kind)[:, 0]]
+    entries["radius"] += list(moments[:, :, -1].T)
+    entries["parameters"] += [moments[:, k, :-1].sum(1) for k in range(1, 4)]  # the first is the shift
+    return {name: [evidence(_scores(form, kind)) for form in parts] for name, parts in entries.items()}
 
 
 def _stray(of_chains: Float[np.ndarray, "b c"]) -> int | None:
     """The chain that is furthest from the others, if it is too far."""
     far = null.pvalue(of_chains[0].max(), of_chains[1:].max(1)) <= STRAY
     return int(np.argmax(of_chains[0])) if far else None
-
-
-ENTRIES = {"radius": "radius", "scores": "shift", "covariance": "covariance"}
 
 
 def _of_sum(
