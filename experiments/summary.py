@@ -9,6 +9,7 @@ import scipy.stats
 from experiments import (
     arena,
     bnn,
+    calibration,
     chain_level,
     gaussian_gof,
     ica,
@@ -275,7 +276,24 @@ def autoencoders(preset: str) -> str:
     return "\n\n".join([text, vae.table(rows), vae.differences(rows), *pictures])
 
 
+def calibration_section(preset: str) -> str:
+    text = (
+        "The default test. *Independent*: N = 1000; *AR(1) chains*: four of 1000 draws with coefficient 0.8. Then four "
+        "chains of 300 draws of which one is off by so many standard deviations in one parameter, or comes to the "
+        "model half way, or all are stuck; then one parameter too narrow among very many. *Fits*: so the verdict, "
+        'where the others are "wrong" and "undecided". *Named*: the chain, or the parameter.'
+    )
+    header = ["case", "D", "B", "trials", "rejected at 0.05", "fits", "named", "p-values uniform: KS test"]
+    return text + "\n\n" + table(header, calibration.lines(runner.load(f"calibration-{preset}")))
+
+
 SECTIONS = (
+    (
+        "Goodness of fit: the default test",
+        lambda: calibration_section("paper"),
+        ("calibration-paper",),
+        "calibration --preset paper",
+    ),
     ("Goodness of fit: level", level, ("gaussian_gof-claims",), "gaussian_gof --preset claims"),
     ("Goodness of fit: power", power, ("gaussian_gof-claims",), "gaussian_gof --preset claims"),
     ("Goodness of fit: all methods against the dimension", curves, ("gaussian_gof-quick",), "gaussian_gof"),

@@ -11,6 +11,7 @@ from experiments import runner
 NAMES = (
     "gaussian_gof",
     "arena",
+    "calibration",
     "rbm_gof",
     "sensitivity",
     "sghmc_step",
