@@ -52,7 +52,7 @@ class MaxSKSD(Method):
         Whiten on the training part, so that the units and the correlations of the parameters do not matter.
     omnibus
         For ``optimize="rg"``: besides the fitted slices look at everything in the table of `slicestein.gof.plan`. The
-        statistic is then the largest of all entries, each in standard deviations of its null.
+        statistic is then the harmonic mean of the p-values of all entries, as standard deviations of a normal law.
     train
         Other samples, and their scores or a score function, to choose on; then all of x is tested.
     """
