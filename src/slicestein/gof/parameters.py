@@ -45,7 +45,7 @@ class ParameterScores(NamedTuple):
         return np.array([null.pvalue(score, largest) for score in self.draws[0]])
 
 
-def moment_scores(sums: Sums, weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "4 b d+1"]:
+def moment_scores(sums: Sums, weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "4 b e"]:
     """Scores of four moments of every parameter and of the radius."""
     assert sums.moments is not None
     terms = sums.moments.reshape(len(sums.counts), -1).astype(np.float32)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from slicestein.gof import null
 from slicestein.gof.chains import disagreement
@@ -84,7 +84,7 @@ ENTRIES = {"radius": "radius", "scores": "shift", "covariance": "covariance"}
 
 
 def _of_sum(
-    forms: Float[np.ndarray, " b"], own: float, counts: Float[np.ndarray, " n"], pairs: float, kind: Kind
+    forms: Float[np.ndarray, " b"], own: float, counts: Int[np.ndarray, " n"], pairs: float, kind: Kind
 ) -> Outcome:
     """The outcome of one sum over slices: U, or V where the diagonal is kept."""
     if null.has_diagonal(kind):
