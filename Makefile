@@ -3,7 +3,7 @@ JOBS ?= 2
 CALLS ?= 1000000
 BIN := .venv/bin
 # Tests that also run with the compiled kernels switched off.
-PORTABLE := tests/laws tests/unit/test_native.py tests/unit/test_features.py tests/unit/test_discrepancy.py
+PORTABLE := tests/laws/test_engines_agree.py tests/unit/test_native.py tests/unit/test_discrepancy.py
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 # Data sets in a sibling folder are used in place of a download.
@@ -22,11 +22,15 @@ help:  ## list the targets
 demo: .venv/.installed  ## a right and a wrong sampler: verdicts on the screen, reports in demo/
 	$(BIN)/slicestein demo
 
-test: .venv/.installed  ## every test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)  # every worker has a core, not all of them
+# Every worker has a core, not all of them.
+test: export OPENBLAS_NUM_THREADS = 1
+test: export MALLOC_ARENA_MAX = 2
+test: .venv/.installed  ## every test; the laws with the shapes of all arrays checked
+	$(BIN)/python -m pytest -n $(JOBS) --ignore tests/laws
+	SLICESTEIN_TEST_SHAPES=1 $(BIN)/python -m pytest -n $(JOBS) tests/laws
 
 portable: .venv/.installed  ## a part of the tests with the compiled kernels switched off
-	SLICESTEIN_PORTABLE=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -m 'not slow' $(PORTABLE)
+	SLICESTEIN_PORTABLE=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow' -k 'not single and not 100' $(PORTABLE)
 
 integration: .venv/.installed-adapters  ## adapters and docs pages with the packages they are for
 	$(BIN)/python -m pytest tests/integration tests/test_docs.py tests/unit/test_files.py

@@ -42,10 +42,15 @@ def impute(encoder, decoder, x, key, *, method: str, chains: int, steps: int):
 def nearest_labels(images, train_images, train_labels, block: int = 500) -> np.ndarray:
     """Labels of the nearest training images, by the Euclidean distance of grey levels in [0, 1]."""
     train = jnp.asarray(train_images, jnp.float32)
-    square = jnp.sum(train**2, axis=1)
-    nearest = jax.jit(lambda rows: jnp.argmin(square - 2 * rows @ train.T, axis=1))
-    rows = [nearest(images[i : i + block]) for i in range(0, len(images), block)]
+    square = jnp.einsum("nd,nd->n", train, train)
+    rows = [_nearest(images[i : i + block], train, square) for i in range(0, len(images), block)]
     return np.asarray(train_labels)[np.concatenate(rows)]
+
+
+@jax.jit
+def _nearest(images, train, square):
+    """Indices of the nearest rows of train. They are an argument: as a constant the program would copy them twice."""
+    return jnp.argmin(square - 2 * images @ train.T, axis=1)
 
 
 def entropy_and_accuracy(labels: np.ndarray, truth: np.ndarray) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """The house stays as it was built: laws of the tree that no linter knows."""
 
 import ast
+import graphlib
 import importlib
 import inspect
 from pathlib import Path
@@ -45,6 +46,26 @@ def test_one_module_chooses_the_engine():
         if kinds <= names:
             choosing.append(path.name)
     assert choosing == ["engine.py"]
+
+
+def imports(path):
+    """Modules of the package that a module asks for when it is imported."""
+    for node in tree(path).body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("slicestein"):
+            inside = SOURCE.parent.joinpath(*node.module.split("."))
+            for alias in node.names:
+                is_module = (inside / f"{alias.name}.py").exists()
+                yield f"{node.module}.{alias.name}" if is_module else node.module
+
+
+def test_the_way_through_the_house_goes_in_no_circle():
+    """Nobody who follows a call from module to module comes back to one that was left behind."""
+    graph = {}
+    for path in MODULES:
+        name = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+        graph[name.removesuffix(".__init__")] = set(imports(path)) - {"slicestein"}
+    assert graph["slicestein.gof.verdict"] >= {"slicestein.gof.measure", "slicestein.gof.plan"}
+    graphlib.TopologicalSorter(graph).prepare()
 
 
 def test_no_name_is_both_a_module_and_a_function():

@@ -83,7 +83,8 @@ def is_optimizer(name: str, value: Any) -> None:
 
 def float_type(dtype: Any) -> Any:
     """The floating type that arrays of this type are computed in: at least single precision."""
-    return jnp.promote_types(dtype, jnp.float32)
+    wide = jnp.issubdtype(dtype, jnp.floating) and jnp.finfo(dtype).bits >= 32
+    return jnp.dtype(dtype if wide else jnp.float32)
 
 
 def floating(value: Any) -> Array:
@@ -170,7 +171,7 @@ def samples_and_score(
     finite(x=x, score=s)
     if np.ndim(origin):
         x = as_matrix("x", given - origin)
-    dtype = jnp.promote_types(x.dtype, s.dtype)
+    dtype = max(x.dtype, s.dtype, key=lambda dtype: dtype.itemsize)
     return x.astype(dtype), s.astype(dtype)
 
 

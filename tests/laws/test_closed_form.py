@@ -7,6 +7,8 @@ import pytest
 
 import slicestein as ss
 
+pytestmark = pytest.mark.usefixtures("precision", "strict")
+
 
 @pytest.mark.parametrize("draw", ["laplace", "narrow"])
 def test_the_identity_is_the_optimum(draw):

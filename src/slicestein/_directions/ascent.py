@@ -24,7 +24,7 @@ from slicestein.slices import Slices
 
 SMALLEST_ANGLE = 1e-3  # a slice whose steps have become this small has arrived
 
-Samples = tuple[Float[Array, "n d"], Float[Array, "n d"]]
+Samples = tuple[Float[Array, "_ d"], Float[Array, "_ d"]]
 
 
 class _State(NamedTuple):
@@ -48,7 +48,7 @@ def ascend(
     judge: Samples,
     key: Array,
     kernel: Kernel,
-    first_angle: float,
+    first_angle: float | Float[Array, ""],
     *,
     steps: int,
     batch_size: int | None,

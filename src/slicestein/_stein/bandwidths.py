@@ -81,10 +81,10 @@ def _portable_median_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:
     within = jax.vmap(functools.partial(jnp.searchsorted, side="right"))
 
     def count(bound: Float[Array, " m"]) -> Array:
-        return jnp.sum(within(t, t + bound[:, None]) - jnp.arange(1, n + 1), axis=1)
+        return jnp.sum(within(t, t + bound[:, None]) - jnp.arange(1, n + 1, dtype=jnp.int32)[None], axis=1)
 
     def select(rank: int) -> Float[Array, " m"]:
-        def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+        def halve(_: Array, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
             low, high = bracket
             middle = low + (high - low) / 2
             enough = count(middle) >= rank
@@ -101,7 +101,7 @@ def _portable_median_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:
 def median_distance(x: Float[Array, "n d"]) -> Float[Array, ""]:
     """Median Euclidean distance between (thinned) samples; their mean where that is 0. Gradient stopped."""
     x = thin(lax.stop_gradient(x))
-    x = x - x.mean(0)
+    x = x - x.mean(0, keepdims=True)
     n = x.shape[0]
     q = jnp.where(jnp.eye(n, dtype=bool), jnp.inf, squared_distances(x, x))  # a sample and itself are no pair
     pairs = n * (n - 1) // 2

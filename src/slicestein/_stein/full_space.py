@@ -17,7 +17,7 @@ whose first part pulls and whose second part pushes particles apart.
 from __future__ import annotations
 
 import functools
-from typing import Any, Generic, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,17 +29,21 @@ from slicestein._stein.tiles import map_in_blocks, sum_over_rows
 from slicestein.kernels import AnyArray, Kernel, namespace
 
 
-class Scaled(NamedTuple, Generic[AnyArray]):
-    """Samples (N, D), around their mean (it saves digits), and scores, both in units of the bandwidth."""
+class Scaled(NamedTuple):
+    """Samples (N, D), around their mean (it saves digits), and scores, both in units of the bandwidth.
 
-    y: AnyArray
-    b: AnyArray
-    bandwidth: AnyArray
+    Arrays of JAX or of NumPy, as `AnyArray`; a named tuple that is generic cannot be checked while it runs.
+    """
+
+    y: Any
+    b: Any
+    bandwidth: Any
 
 
-def scale(x: AnyArray, s: AnyArray, bandwidth: Any) -> Scaled[AnyArray]:
+def scale(x: AnyArray, s: AnyArray, bandwidth: Any) -> Scaled:
     """Samples and scores in units of the bandwidth."""
-    centre = lax.stop_gradient(x.mean(0)) if namespace(x) is jnp else x.mean(0)
+    centre = x.mean(0, keepdims=True)
+    centre = lax.stop_gradient(centre) if namespace(x) is jnp else centre
     return Scaled((x - centre) / bandwidth, s * bandwidth, bandwidth)
 
 
@@ -58,14 +62,14 @@ def pair_kernel(kernel: Kernel, q: AnyArray, dot: AnyArray, difference: AnyArray
     return k * dot - k1 * difference - _curvature(k1, k2, dim)
 
 
-def of_pairs(kernel: Kernel, one: Scaled[AnyArray], other: Scaled[AnyArray]) -> AnyArray:
+def of_pairs(kernel: Kernel, one: Scaled, other: Scaled) -> Any:
     """h between samples and their partners, row by row, (N,). Cost: O(N D)."""
     gap = one.y - other.y
     dot, difference = (one.b * other.b).sum(1), ((one.b - other.b) * gap).sum(1)
     return pair_kernel(kernel, (gap**2).sum(1), dot, difference, gap.shape[1]) / one.bandwidth**2
 
 
-def matrix(data: Scaled[AnyArray], kernel: Kernel) -> AnyArray:
+def matrix(data: Scaled, kernel: Kernel) -> Any:
     """h between all samples, (N, N). Cost: O(N^2 D) time in three matrix products, O(N^2) memory."""
     y, b, bandwidth = data
     xp = namespace(y)
@@ -75,14 +79,14 @@ def matrix(data: Scaled[AnyArray], kernel: Kernel) -> AnyArray:
     return pair_kernel(kernel, q, b @ b.T, difference, y.shape[1]) / bandwidth**2
 
 
-def diagonal_mean(kernel: Kernel, data: Scaled[Array]) -> Float[Array, ""]:
+def diagonal_mean(kernel: Kernel, data: Scaled) -> Float[Array, ""]:
     """Mean of h(x, x): what separates the V- from the U-statistic."""
     k, k1, k2 = kernel.derivatives(jnp.zeros((), data.y.dtype))
     own = k * jnp.mean(jnp.sum(data.b**2, axis=1)) - _curvature(k1, k2, data.y.shape[1])
     return own / data.bandwidth**2
 
 
-def v_statistic(data: Scaled[Array], kernel: Kernel) -> Float[Array, ""]:
+def v_statistic(data: Scaled, kernel: Kernel) -> Float[Array, ""]:
     """Mean of h over all pairs. Cost: O(N^2 D) time in tiles of 8 MB."""
     y, b, bandwidth = data
     count, dim = y.shape
@@ -99,13 +103,13 @@ def v_statistic(data: Scaled[Array], kernel: Kernel) -> Float[Array, ""]:
 
 
 @functools.partial(jax.jit, static_argnames="statistic")
-def statistic(data: Scaled[Array], kernel: Kernel, *, statistic: Literal["u", "v"]) -> Float[Array, ""]:
+def statistic(data: Scaled, kernel: Kernel, *, statistic: Literal["u", "v"]) -> Float[Array, ""]:
     """U or V."""
     v = v_statistic(data, kernel)
     return v if statistic == "v" else unbiased(v, diagonal_mean(kernel, data), len(data.y))
 
 
-def forces(data: Scaled[Array], kernel: Kernel) -> tuple[Float[Array, ""], Float[Array, "n d"], Float[Array, "n d"]]:
+def forces(data: Scaled, kernel: Kernel) -> tuple[Float[Array, ""], Float[Array, "n d"], Float[Array, "n d"]]:
     """V, and the force of the samples on themselves in two parts: from the scores (pull) and from the kernel (push).
 
     Cost: O(N^2 D), in blocks of samples below 640 MB.
@@ -129,7 +133,7 @@ def gram(kernel: Kernel, y: Float[Array, "n d"], rows: Int[Array, " k"]) -> tupl
     """The kernel and its derivatives between some samples and all, (K, N) each."""
     square = jnp.sum(y**2, axis=1)  # once: of y[rows] anew it costs a tenth of the whole
     q = _from_products(square[rows, None], square[None], y[rows] @ y.T)
-    return kernel.derivatives(jnp.where(rows[:, None] == jnp.arange(len(y)), 0, q))
+    return kernel.derivatives(jnp.where(rows[:, None] == jnp.arange(len(y))[None], 0, q))
 
 
 def _curvature(k1: AnyArray, k2: AnyArray, dim: int) -> AnyArray:

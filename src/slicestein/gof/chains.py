@@ -31,7 +31,7 @@ def ess(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " d"]:
     return np.array([_plain_ess(column) for column in np.moveaxis(_normal_scores(_split(x)), 2, 0)])
 
 
-def _split(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, "halves draws d"]:
+def _split(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, "halves half d"]:
     half = x.shape[1] // 2
     return np.concatenate([x[:, :half], x[:, -half:]])
 

@@ -27,7 +27,7 @@ class Sums(NamedTuple):
     radius: Float[np.ndarray, "b f"] | None = None
     scores: Float[np.ndarray, "b d"] | None = None  # whitened
     covariance: Float[np.ndarray, "b k2"] | None = None
-    moments: Float[np.ndarray, "b 4 d+1"] | None = None  # of every parameter, and of the radius
+    moments: Float[np.ndarray, "b 4 e"] | None = None  # of every parameter, and of the radius: e = d + 1
     slopes: Float[np.ndarray, "b d"] | None = None  # a_d t_d + 1 of every parameter
     positions: Float[np.ndarray, "b d"] | None = None  # of z
 
@@ -92,7 +92,7 @@ def _radius_sums(plan: Plan, rho: np.ndarray, pull: np.ndarray, ends: np.ndarray
     return plan.rule.sums(t, a, c, ends, centre, bulk)[:, 0]
 
 
-def _moments(t: np.ndarray, a: np.ndarray, plan: Plan, starts: np.ndarray) -> Float[np.ndarray, "b 4 d+1"]:
+def _moments(t: np.ndarray, a: np.ndarray, plan: Plan, starts: np.ndarray) -> Float[np.ndarray, "b 4 e"]:
     r"""Stein's identity with 1 and with damped Hermite polynomials, $f = e^{-\lambda u^2 / 2} He_k(u)$, k = 1, 2, 3."""
     middle, unit = (part.astype(t.dtype) for part in plan.moment_lines)
     u, a = (t - middle) / unit, a * unit

@@ -49,7 +49,7 @@ def outcome(statistic: float, draws: Float[np.ndarray, " b"]) -> Outcome:
     return Outcome(float(statistic), np.asarray(draws), pvalue(statistic, draws))
 
 
-def require_finite(statistic: float, draws: Float[np.ndarray, " b"]) -> None:
+def require_finite(statistic: float, draws: Float[np.ndarray, "..."]) -> None:
     """Raise where a statistic or its null has overflowed: comparisons with NaN would be taken for evidence."""
     if not (np.isfinite(statistic) and np.isfinite(draws).all()):
         raise FloatingPointError(

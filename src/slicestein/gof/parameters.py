@@ -46,7 +46,7 @@ class ParameterScores(NamedTuple):
         return np.array([null.pvalue(found, self.largest) for found in self.evidence])
 
 
-def draw_moments(sums: Sums, weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b 4 d+1"]:
+def draw_moments(sums: Sums, weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b 4 e"]:
     """Squares of four moments of every parameter and of the radius, in units of their variance: samples, then draws."""
     assert sums.moments is not None
     terms = sums.moments.reshape(len(sums.counts), -1).astype(np.float32)
@@ -58,7 +58,7 @@ def draw_moments(sums: Sums, weights: Float[np.ndarray, "b n"]) -> Float[np.ndar
 
 def kinds_of_error(
     of_slices: Float[np.ndarray, "b d"], moments: Float[np.ndarray, "b 4 d"]
-) -> Float[np.ndarray, "5 b d"]:
+) -> Float[np.ndarray, "k b d"]:
     """Scores of every parameter for every kind of error: SHAPE, SHIFT, SPREAD, then the other moments."""
     return np.concatenate([of_slices[None], np.moveaxis(null.normal_scores(moments), 1, 0)])
 
@@ -78,7 +78,7 @@ def without_skewness(terms: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]
 
 
 def parameter_scores(
-    plan: Plan, sums: Sums, weights: Float[np.ndarray, "b n"], kinds: Float[np.ndarray, "5 b d"]
+    plan: Plan, sums: Sums, weights: Float[np.ndarray, "b n"], kinds: Float[np.ndarray, "k b d"]
 ) -> ParameterScores:
     """Evidence against every parameter from all kinds of error, and estimates; row 0 of ``weights`` is ones."""
     assert plan.whitening is not None

@@ -68,7 +68,7 @@ class Plan:
         return Slices(self.lines.r * scale, self.lines.g / scale)
 
     @property
-    def moment_lines(self) -> tuple[Float[np.ndarray, " d+1"], Float[np.ndarray, " d+1"]]:
+    def moment_lines(self) -> tuple[Float[np.ndarray, " e"], Float[np.ndarray, " e"]]:
         """Middle and standard deviation of every parameter in units of z, and of the radius."""
         assert self.whitening is not None
         assert self.radius is not None

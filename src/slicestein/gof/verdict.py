@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from slicestein.gof import null
 from slicestein.gof.chains import disagreement
@@ -90,7 +90,7 @@ def _entries(
     weights: Float[np.ndarray, "b n"],
     kind: Kind,
     forms: Float[np.ndarray, "b m"],
-    moments: Float[np.ndarray, "b 4 d+1"],
+    moments: Float[np.ndarray, "b 4 e"],
 ) -> dict[str, list[Float[np.ndarray, " b"]]]:
     """Evidence of the statistics that every entry is made of: of the samples, then of the draws."""
     entries = {name: [forms[:, group].sum(1)] for name, group in plan.groups.items()}
@@ -109,7 +109,7 @@ def _stray(of_chains: Float[np.ndarray, "b c"]) -> int | None:
 
 
 def _of_sum(
-    forms: Float[np.ndarray, " b"], own: float, counts: Float[np.ndarray, " n"], pairs: float, kind: Kind
+    forms: Float[np.ndarray, " b"], own: float, counts: Int[np.ndarray, " n"], pairs: float, kind: Kind
 ) -> Outcome:
     """The outcome of one sum over slices: U, or V where the diagonal is kept."""
     if null.has_diagonal(kind):

@@ -20,7 +20,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from slicestein import _checks
-from slicestein._checks import InputError
+from slicestein._checks import ArrayLike, InputError
 from slicestein._loop import in_blocks, kept
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Info(NamedTuple):
 class Trainer(NamedTuple):
     """``init(params, x) -> state``, where only shape and type of x count; ``step(state, x, key) -> (state, info)``."""
 
-    init: Callable[[Any, Float[Array, "n d"]], State]
+    init: Callable[[Any, Float[ArrayLike, "n d"]], State]
     step: Callable[[State, Float[Array, "n d"], Array], tuple[State, Info]]
 
 
@@ -95,9 +95,9 @@ def trainer(
     if critic_optimizer is not None:
         _checks.is_optimizer("critic_optimizer", critic_optimizer)
 
-    def init(params: Any, x: Float[Array, "n d"]) -> State:
+    def init(params: Any, x: Float[ArrayLike, "n d"]) -> State:
         params = jax.tree.map(_checks.floating, params)
-        critic = init_critic(x)
+        critic = init_critic(jnp.asarray(x))
         memory = () if critic_optimizer is None else critic_optimizer.init(critic)
         return State(params, optimizer.init(params), critic, memory, jnp.zeros((), jnp.int32))
 

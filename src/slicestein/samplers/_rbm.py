@@ -27,7 +27,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from slicestein import _checks
-from slicestein._checks import InputError
+from slicestein._checks import ArrayLike, InputError
 
 # 2^16 hidden states of 50 visible units are 26 MB in double precision.
 MAX_ENUMERATED = 16
@@ -82,24 +82,24 @@ class GaussBernoulliRBM(eqx.Module):
         noise = jax.random.normal(_checks.as_key(key), self.B.shape, self.B.dtype)
         return GaussBernoulliRBM(self.B + level * noise, self.b, self.c)
 
-    def log_density(self, x: Float[Array, " d"]) -> Float[Array, ""]:
+    def log_density(self, x: Float[ArrayLike, " d"]) -> Float[Array, ""]:
         """Log-density of one sample, unnormalised: less ``log_normalizer()`` it integrates to one."""
         y = self._field(x)
         return self.b @ x - 0.5 * x @ x + jnp.sum(jnp.logaddexp(y, -y))
 
-    def score(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    def score(self, x: Float[ArrayLike, "n d"]) -> Float[Array, "n d"]:
         """Gradient of the log-density at a batch of samples. Cost: O(N D H)."""
         return self.b - x + 0.5 * jnp.tanh(self._field(x)) @ self.B.T
 
-    def hidden_probability(self, x: Float[Array, "*n d"]) -> Float[Array, "*n h"]:
+    def hidden_probability(self, x: Float[ArrayLike, "*n d"]) -> Float[Array, "*n h"]:
         """Probability of ``h = 1`` given x, for every hidden unit."""
         return jax.nn.sigmoid(2 * self._field(x))
 
-    def visible_mean(self, h: Float[Array, "*n h"] | Int[Array, "*n h"]) -> Float[Array, "*n d"]:
+    def visible_mean(self, h: Float[ArrayLike, "*n h"] | Int[ArrayLike, "*n h"]) -> Float[Array, "*n d"]:
         """Mean of x given h; the covariance is the identity."""
         return self.b + 0.5 * jnp.asarray(h, self.B.dtype) @ self.B.T
 
-    def gibbs_step(self, key: Any, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    def gibbs_step(self, key: Any, x: Float[ArrayLike, "n d"]) -> Float[Array, "n d"]:
         """One sweep of block Gibbs, h given x and then x given h, of every chain (row). Cost: O(N D H)."""
         return _sweep(self, _checks.as_key(key), x)
 
@@ -109,7 +109,7 @@ class GaussBernoulliRBM(eqx.Module):
         num_chains: int,
         num_steps: int,
         *,
-        init: Float[Array, "n d"] | None = None,
+        init: Float[ArrayLike, "n d"] | None = None,
     ) -> Float[Array, "n d"]:
         """Draw independent samples: the last state of parallel Gibbs chains, one chain per sample.
 
@@ -160,8 +160,8 @@ class GaussBernoulliRBM(eqx.Module):
         log_weights = h @ self.c + 0.5 * jnp.sum(self.visible_mean(h) ** 2, axis=1)
         return 0.5 * self.b.shape[0] * math.log(2 * math.pi) + jax.nn.logsumexp(log_weights)
 
-    def _field(self, x: Float[Array, "*n d"]) -> Float[Array, "*n h"]:
-        return 0.5 * x @ self.B + self.c
+    def _field(self, x: Float[ArrayLike, "*n d"]) -> Float[Array, "*n h"]:
+        return 0.5 * jnp.asarray(x) @ self.B + self.c
 
 
 @jax.jit
@@ -172,5 +172,5 @@ def _sweep(model: GaussBernoulliRBM, key: Array, x: Float[Array, "n d"]) -> Floa
 
 
 @jax.jit
-def _run(model: GaussBernoulliRBM, key: Array, x: Float[Array, "n d"], num_steps: int) -> Float[Array, "n d"]:
+def _run(model: GaussBernoulliRBM, key: Array, x: Float[Array, "n d"], num_steps: Any) -> Float[Array, "n d"]:
     return lax.fori_loop(0, num_steps, lambda i, x: _sweep(model, jax.random.fold_in(key, i), x), x)

@@ -113,6 +113,6 @@ def force(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel) -> For
     return _force(full_space.scale(x, s, bandwidths.in_full_space(kernel, x)), kernel)
 
 
-def _force(data: Scaled[Array], kernel: Kernel) -> Force:
+def _force(data: Scaled, kernel: Kernel) -> Force:
     value, pull, push = full_space.forces(data, kernel)
     return Force(pull + push, push, value)

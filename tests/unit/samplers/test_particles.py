@@ -15,7 +15,8 @@ from slicestein.samplers._sliced_svgd import force
 from slicestein.samplers._svgd import force as full_force
 from tests.compilations import lowered
 from tests.unit import standard_input
-from tests.unit.standard_input import S, X
+
+X, S = jnp.asarray(standard_input.X), jnp.asarray(standard_input.S)
 
 
 def normal(*shape, seed=0):

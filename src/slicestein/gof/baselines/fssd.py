@@ -39,7 +39,7 @@ LOCATION_MARGIN = 10.0  # locations stay within the range of the data and this m
 BANDWIDTH_MARGIN = 10.0  # the bandwidth within this factor of the median
 
 
-def fssd_features(x: AnyArray, s: AnyArray, locations: AnyArray, bandwidth: Any) -> Float[AnyArray, "n d*j"]:
+def fssd_features(x: AnyArray, s: AnyArray, locations: AnyArray, bandwidth: Any) -> Float[AnyArray, "n f"]:
     r"""Features $\tau$ of every sample, flattened. Cost: O(N D J)."""
     gap = x[:, :, None] - locations.T[None]
     q = (gap**2).sum(1) / bandwidth**2

@@ -72,7 +72,7 @@ def aggregated_forms(
     return np.stack([null.quadratic_forms(matrix, weights, diagonal=False) for matrix in matrices]) / pairs
 
 
-def aggregate(forms: Float[np.ndarray, "k 1+2b"], inverse: Int[np.ndarray, " k"]) -> null.Outcome:
+def aggregate(forms: Float[np.ndarray, "k b"], inverse: Int[np.ndarray, " k"]) -> null.Outcome:
     """The outcome of all kernels: statistic and draws are -u, by the ranks of the forms among the first 1 + B.
 
     Parameters

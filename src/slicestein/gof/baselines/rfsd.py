@@ -49,17 +49,17 @@ class Features(NamedTuple):
     log_size: Float[np.ndarray, "n m"]  # log w_j F(x, Z_j)
     bracket: Float[np.ndarray, "n d m"]  # s + grad log F
 
-    def values(self, log_scale: Float[np.ndarray, ""]) -> Float[np.ndarray, "n d m"]:
+    def values(self, log_scale: float) -> Float[np.ndarray, "n d m"]:
         """The features divided by ``exp(log_scale)``."""
         return np.exp(self.log_size - log_scale)[:, None, :] * self.bracket
 
 
-def log_norm(mean: Float[np.ndarray, "... d m"], exponent: int) -> Float[np.ndarray, "..."]:
+def log_norm(mean: Float[np.ndarray, "... d m"], exponent: int) -> Any:
     r"""$\log \sum_d (\sum_j |\mu_{dj}|^r)^{2/r}$."""
     return np.log(np.sum(np.sum(np.abs(mean) ** exponent, axis=-1) ** (2 / exponent), axis=-1))
 
 
-def log_discrepancy(features: Features, exponent: int) -> Float[np.ndarray, ""]:
+def log_discrepancy(features: Features, exponent: int) -> float:
     r"""$\log R^2$ of a sample from its features."""
     log_scale = features.log_size.max()
     return 2 * log_scale + log_norm(features.values(log_scale).mean(0), exponent)
