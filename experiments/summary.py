@@ -225,7 +225,7 @@ def thinned(preset: str) -> str:
     repair = (
         f"Weights of {thinning.FIT_DRAWS} draws of the best mean-field Gaussian: energy distance with equal weights, "
         "with `weights`, and with importance weights, which know the density of the fit; and effective sample sizes. "
-        "With correlations of 0.9 the fit reaches a small part of the posterior only, and weights mend a part of the error."
+        "With correlations of 0.9 the fit covers a small part of the posterior: weights mend a part of the error."
     )
     return "\n\n".join([text, table(*thinning.table(rows)), repair, table(*thinning.repair_table(rows))])
 
