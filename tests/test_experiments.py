@@ -17,6 +17,7 @@ NAMES = (
     "sghmc_step",
     "chain_level",
     "slice_choice",
+    "thinning",
     "svgd_variance",
     "svgd_targets",
     "bnn",

@@ -20,6 +20,7 @@ from slicestein.kernels import IMQ, RBF, Kernel, Matern
 from slicestein.samplers import grassmann_svgd, noisy_svgd, run, sliced_svgd, svgd
 from slicestein.score import score_from
 from slicestein.slices import Slices
+from slicestein.thinning import Weights, thin, weights
 
 __version__ = _version("slicestein")
 
@@ -33,6 +34,7 @@ __all__ = [
     "Matern",
     "SliceFit",
     "Slices",
+    "Weights",
     "Whitening",
     "active_slices",
     "check",
@@ -49,6 +51,8 @@ __all__ = [
     "sliced_svgd",
     "ssd",
     "svgd",
+    "thin",
+    "weights",
     "whiten",
     "witness",
 ]

@@ -193,7 +193,7 @@ def ksd(
     _checks.one_of("statistic", statistic, ("u", "v"))
     x, s = _checks.samples_and_score(x, score, origin=_checks.origin_of(x))
     _checks.kernel(kernel, 1)
-    _checks.bandwidth_exists(kernel, bandwidths.thin(x))
+    _checks.bandwidth_exists(kernel, bandwidths.evenly_spread(x))
     data = full_space.scale(x, s, bandwidths.in_full_space(kernel, x))
     return full_space.statistic(data, kernel, statistic=statistic)
 

@@ -16,7 +16,7 @@ from slicestein._directions.active import (
     smoothed_difference,
     stein_gradient,
 )
-from slicestein._stein.numpy_bandwidths import thin
+from slicestein._stein.numpy_bandwidths import evenly_spread
 
 # Input A of the reference: 20 samples of N(0, I) against N(m, diag(v)).
 X = np.random.default_rng(12345).standard_normal((20, 3))
@@ -219,8 +219,8 @@ def test_many_samples_are_thinned_evenly(monkeypatch):
 @pytest.mark.parametrize("most", [2, 20, 250])
 @pytest.mark.parametrize("count", [2, 19, 20, 21, 39, 250, 251, 499, 501, 10_000])
 def test_thinning_keeps_as_many_rows_as_allowed_and_both_ends(count, most):
-    """251 rows are thinned to 250, not to the 126 that every other row would be."""
-    kept = thin(np.arange(count), most)
+    """Of 251 rows 250 are taken, not to the 126 that every other row would be."""
+    kept = evenly_spread(np.arange(count), most)
     assert len(kept) == min(count, most)
     gaps = np.diff(kept)
     assert kept[0] == 0

@@ -49,7 +49,7 @@ def test_portable_median_is_the_compiled_one():
 
 @pytest.mark.parametrize(("count", "most"), [(251, 250), (1234, 250), (100_000, 250), (1001, 1000), (58, 20)])
 def test_thinning_keeps_as_many_rows_as_it_may_from_the_whole_length(count, most):
-    kept = bandwidths.thin(np.arange(count)[:, None], most)[:, 0]
+    kept = bandwidths.evenly_spread(np.arange(count)[:, None], most)[:, 0]
     assert len(kept) == most
     assert (kept[0], kept[-1]) == (0, count - 1)
     gaps = np.diff(kept)
@@ -58,7 +58,7 @@ def test_thinning_keeps_as_many_rows_as_it_may_from_the_whole_length(count, most
 
 
 def test_few_rows_are_all_kept():
-    assert bandwidths.thin(np.zeros((250, 2))).shape == (250, 2)
+    assert bandwidths.evenly_spread(np.zeros((250, 2))).shape == (250, 2)
 
 
 def test_equal_kernels_share_their_quadrature_and_others_do_not():

@@ -38,7 +38,7 @@ from jaxtyping import Float
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
-from slicestein._stein.bandwidths import thin
+from slicestein._stein.bandwidths import evenly_spread
 from slicestein._stein.numpy_bandwidths import full_bandwidth
 from slicestein.kernels import RBF
 from slicestein.rows.arrays import as_rows
@@ -141,8 +141,8 @@ def find_active(
     estimator: Estimator = "kernel",
 ) -> tuple[Float[np.ndarray, "m d"], Float[np.ndarray, "m d"]]:
     """`active_slices` of checked samples: r and g, rows of length one."""
-    x, s = thin(x, ACTIVE_ROWS), thin(s, ACTIVE_ROWS)
-    bandwidth = full_bandwidth(kernel, thin(x, MEDIAN_ROWS))
+    x, s = evenly_spread(x, ACTIVE_ROWS), evenly_spread(s, ACTIVE_ROWS)
+    bandwidth = full_bandwidth(kernel, evenly_spread(x, MEDIAN_ROWS))
     if estimator == "kernel":
         difference, source = smoothed_difference(x, s, 2 * bandwidth), s
     else:

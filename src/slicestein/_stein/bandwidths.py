@@ -27,7 +27,7 @@ def on_slices(kernel: Kernel, inputs: Float[Array, "n e"], g: Float[Array, "m e"
     """Bandwidth on every slice; the median rule projects some of the samples."""
     if kernel.bandwidth is not None:
         return _given(kernel, inputs.dtype, (g.shape[0],))
-    return on_lines(kernel, lax.stop_gradient(g) @ thin(lax.stop_gradient(inputs)).T)
+    return on_lines(kernel, lax.stop_gradient(g) @ evenly_spread(lax.stop_gradient(inputs)).T)
 
 
 @jax.jit
@@ -50,7 +50,7 @@ def _given(kernel: Kernel, dtype: np.dtype, shape: tuple[int, ...]) -> Float[Arr
     return jnp.broadcast_to(jnp.asarray(kernel.bandwidth, dtype) * jnp.asarray(kernel.scale, dtype), shape)
 
 
-def thin(x: AnyArray, most: int = MEDIAN_ROWS) -> AnyArray:
+def evenly_spread(x: AnyArray, most: int = MEDIAN_ROWS) -> AnyArray:
     """All rows, or ``most`` of them from the first to the last, evenly spread: a drift along a chain is seen too."""
     count = x.shape[0]
     return x if count <= most else x[np.arange(most) * (count - 1) // (most - 1)]
@@ -99,8 +99,8 @@ def _portable_median_gap(t: Float[Array, "m n"]) -> Float[Array, " m"]:
 
 @jax.jit
 def median_distance(x: Float[Array, "n d"]) -> Float[Array, ""]:
-    """Median Euclidean distance between (thinned) samples; their mean where that is 0. Gradient stopped."""
-    x = thin(lax.stop_gradient(x))
+    """Median Euclidean distance between (some of the) samples; their mean where that is 0. Gradient stopped."""
+    x = evenly_spread(lax.stop_gradient(x))
     x = x - x.mean(0, keepdims=True)
     n = x.shape[0]
     q = jnp.where(jnp.eye(n, dtype=bool), jnp.inf, squared_distances(x, x))  # a sample and itself are no pair

@@ -63,7 +63,7 @@ def pair_kernel(kernel: Kernel, q: AnyArray, dot: AnyArray, difference: AnyArray
 
 
 def of_pairs(kernel: Kernel, one: Scaled, other: Scaled) -> Any:
-    """h between samples and their partners, row by row, (N,). Cost: O(N D)."""
+    """h between samples and their partners, row by row, or one partner of all, (N,). Cost: O(N D)."""
     gap = one.y - other.y
     dot, difference = (one.b * other.b).sum(1), ((one.b - other.b) * gap).sum(1)
     return pair_kernel(kernel, (gap**2).sum(1), dot, difference, gap.shape[1]) / one.bandwidth**2

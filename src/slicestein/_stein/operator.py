@@ -20,30 +20,31 @@ Arrays are kept with one row per slice, so that all that belongs to a slice lies
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from slicestein.kernels import Kernel
+from slicestein.kernels import AnyArray, Kernel, namespace
 
 
 class Projected(NamedTuple):
-    """What slices see of the data."""
+    """What slices see of the data: u and a of shape (..., M, N), c that or (..., M, 1); of JAX or of NumPy."""
 
-    u: Float[Array, "*m n"]
-    a: Float[Array, "*m n"]
-    c: Float[Array, "*m n"] | Float[Array, "*m 1"]
+    u: Any
+    a: Any
+    c: Any
 
     @property
     def num_samples(self) -> int:
         return self.u.shape[-1]
 
-    def in_units_of(self, bandwidths: Float[Array, "*m"]) -> Projected:
-        """The same projections, made with bandwidth one, at other bandwidths."""
-        return Projected(self.u / bandwidths[..., None], self.a, self.c / bandwidths[..., None])
+
+def in_units_of(data: Projected, bandwidths: Any) -> Projected:
+    """The same projections, made with bandwidth one, at other bandwidths, one for each slice."""
+    return Projected(data.u / bandwidths[..., None], data.a, data.c / bandwidths[..., None])
 
 
 def project(
@@ -87,7 +88,7 @@ def jacobian_term(
     return lax.map(lambda rg: along(*rg), (r, g))
 
 
-def pair_kernel(kernel: Kernel, one: Projected, other: Projected) -> Array:
+def pair_kernel(kernel: Kernel, one: Projected, other: Projected) -> Any:
     """h between samples of one slice (label "eq: SKSD inner"); fields broadcast against each other."""
     tau = _gap(one.u, other.u)
     k, k1, k2 = kernel.derivatives(tau**2)
@@ -113,8 +114,8 @@ def test_function(kernel: Kernel, data: Projected, at: Array) -> Array:
     return data.a * k + data.c * k1 * tau
 
 
-def _gap(u: Array, v: Array) -> Array:
+def _gap(u: AnyArray, v: AnyArray) -> AnyArray:
     """u - v, short enough for its square: an infinite square would turn a kernel of zero into NaN."""
     tau = u - v
     longest = float(jnp.finfo(tau.dtype).max) ** 0.5 / 4
-    return jnp.clip(tau, -longest, longest)
+    return namespace(tau).clip(tau, -longest, longest)

@@ -29,7 +29,7 @@ from slicestein._directions.fitting import choose
 from slicestein._directions.starts import Init, Pairs
 from slicestein._directions.whitening import Whitening, find_whitening, scales
 from slicestein._stein import features
-from slicestein._stein.bandwidths import thin
+from slicestein._stein.bandwidths import evenly_spread
 from slicestein._stein.features import Line, Lines, Rule
 from slicestein.kernels import Kernel
 from slicestein.rows.arrays import Chains
@@ -120,7 +120,7 @@ def make_plan(
     )
     entries = {"fitted slices": Pairs(fitted.r @ whitening.inverse.T, fitted.g @ whitening.forward)}
     if omnibus:
-        entries |= _everywhere(whitening)
+        entries |= everywhere(whitening)
     lines, groups = _stack(entries, z, sz, kernel)
     radius = sketch = None
     bulk = lines.bulk
@@ -140,9 +140,9 @@ def exchange(plan: Plan, rows: Chains) -> Plan:
     are not: they were fitted to the rows that are now tested.
     """
     assert plan.whitening is not None
-    x, s = (thin(z, EXCHANGE_VALUES // rows.dim) for z in rows.flat)
+    x, s = (evenly_spread(z, EXCHANGE_VALUES // rows.dim) for z in rows.flat)
     whitening = find_whitening(*(z.astype(float) for z in plan.coordinates(x, s)))
-    entries = _everywhere(whitening, mixed="coordinates" in plan.groups)
+    entries = everywhere(whitening, mixed="coordinates" in plan.groups)
     none = np.zeros_like(plan.lines.r[plan.groups["fitted slices"]])
     r, g = (np.concatenate([none, *(getattr(pairs, name) for pairs in entries.values())]) for name in "rg")
     lines = plan.lines.turned(r.astype(none.dtype), g.astype(none.dtype))
@@ -168,7 +168,7 @@ def _fitted(
     return Pairs(*(np.asarray(part, rows.x.dtype) for part in (slices.r, slices.g)))
 
 
-def _everywhere(whitening: Whitening, mixed: bool | None = None) -> dict[str, Pairs]:
+def everywhere(whitening: Whitening, mixed: bool | None = None) -> dict[str, Pairs]:
     """The axes of the parameters, and those of the whitened space where they are others."""
     covariance = whitening.covariance
     axes = np.eye(len(covariance))

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Int
 from slicestein import _checks
 from slicestein._checks import InputError
 from slicestein._stein import bandwidths, engine
-from slicestein._stein.operator import Projected, project
+from slicestein._stein.operator import Projected, in_units_of, project
 from slicestein.kernels import RBF, Kernel
 from slicestein.samplers._svgd import force as svgd_force
 from slicestein.slices import unit_rows
@@ -195,7 +195,7 @@ def sliced_force(
         flat = project(z.reshape(-1, dim), s.reshape(-1, dim), None, g, jnp.ones(dim, z.dtype))
         lines = Projected(rows(flat.u), rows(flat.a), jnp.tile(flat.c, (count, 1)))
         medians = bandwidths.on_lines(kernel, lines.u.reshape(count, dim, size))
-        return lines.in_units_of(medians.ravel())
+        return in_units_of(lines, medians.ravel())
 
     data, pull_back = jax.vjp(project_all, g)
     value, gradient = engine.value_and_gradient(data, kernel)

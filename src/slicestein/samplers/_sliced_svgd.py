@@ -114,7 +114,9 @@ def sliced_svgd(
     def first_lines(x: Array) -> Lines:
         _checks.kernel(kernel, x.shape[1])
         if kernel.bandwidth is None:
-            _checks.columns_vary(bandwidths.thin(x), "particles", "start them apart, or pass a fixed bandwidth")
+            _checks.columns_vary(
+                bandwidths.evenly_spread(x), "particles", "start them apart, or pass a fixed bandwidth"
+            )
         return refresh.start(x)
 
     return algorithm(score_fn, optimizer, find_force, first_lines, repulsion=repulsion, key=0)

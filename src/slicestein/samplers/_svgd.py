@@ -105,7 +105,7 @@ def noisy_svgd(
 def check_particles_differ(kernel: Kernel, x: Float[Array, "n d"]) -> None:
     """Require particles between which there is a median distance, or a bandwidth that is given."""
     if kernel.bandwidth is None:
-        _checks.rows_differ(bandwidths.thin(x), "particles", "start them apart, or pass a fixed bandwidth")
+        _checks.rows_differ(bandwidths.evenly_spread(x), "particles", "start them apart, or pass a fixed bandwidth")
 
 
 def force(x: Float[Array, "n d"], s: Float[Array, "n d"], kernel: Kernel) -> Force:

@@ -29,7 +29,7 @@ from scipy.special import gammaln
 
 from slicestein import _checks
 from slicestein._checks import InputError
-from slicestein._stein.bandwidths import thin
+from slicestein._stein.bandwidths import evenly_spread
 from slicestein._stein.numpy_bandwidths import median_distance
 from slicestein.gof.method import Method, Problem, independent
 from slicestein.gof.null import Outcome, gaussian_draws, outcome
@@ -181,8 +181,8 @@ def sech_law(x: Float[np.ndarray, "n d"]) -> SechLaw:
 
 
 def median_l1_distance(x: Float[np.ndarray, "n d"]) -> float:
-    """Median L1 distance between (thinned) samples."""
-    x = thin(x)
+    """Median L1 distance between (some of the) samples."""
+    x = evenly_spread(x)
     gaps = [np.sum(np.abs(x[i + 1 :] - row), axis=1) for i, row in enumerate(x)]
     return float(np.median(np.concatenate(gaps)))
 
