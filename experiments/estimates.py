@@ -26,14 +26,15 @@ def cells(preset: str) -> list[dict]:
 
 
 def draw(law: str, rng: np.random.Generator):
-    """Draws, their score function, which parameter will be wrong, and its standard deviation."""
+    """Draws of mean zero, their score function, which parameter will be wrong, and its standard deviation."""
     z = rng.standard_normal((DRAWS, DIM))
     if law == "normal":
         covariance = 0.9 ** np.abs(np.subtract.outer(np.arange(DIM), np.arange(DIM)))
         precision = np.linalg.inv(covariance)
         return z @ np.linalg.cholesky(covariance).T, lambda x: -x @ precision, 0, 1.0
     if law == "logarithm of a gamma":  # of shape 2: as of a variance that few data tell
-        return np.log(rng.gamma(2.0, size=z.shape)), lambda x: 2 - np.exp(x), 0, np.sqrt(np.pi**2 / 6 - 1)
+        centred = np.log(rng.gamma(2.0, size=z.shape)) - (1 - np.euler_gamma)
+        return centred, lambda x: 2 - np.exp(x + 1 - np.euler_gamma), 0, np.sqrt(np.pi**2 / 6 - 1)
     if law == "Student t, 5 degrees":
         return rng.standard_t(5, size=z.shape), lambda x: -6 * x / (5 + x**2), 0, np.sqrt(5 / 3)
     v = 3 * z[:, :1]
