@@ -68,7 +68,7 @@ def work(cell: dict) -> dict:
 def medians(rows: list[dict]) -> dict[tuple[str, str, float], dict[str, float]]:
     """By law and error: rejection rate, how often the parameter is named first, and median estimates."""
     groups: dict[tuple[str, str, float], list[dict]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: LAWS.index(row["law"])):
         groups.setdefault((row["law"], row["error"], row["size"]), []).append(row)
     numbers = ("shift", "shift_error", "spread", "spread_error")
     return {

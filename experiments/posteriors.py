@@ -148,6 +148,8 @@ def records(kind: str, draws, right: np.ndarray, wrong: np.ndarray) -> list[dict
             rows.append(row | {"verdict": "refused", "reason": str(refusal)})
             continue
         rows.append(row | described(result))
+        if kind == "nuts":
+            rows[-1]["components"] = {name: round(value, 2) for name, value in result.components.items()}
         if kind in ("narrowed", "moved"):
             name = draws.names[wrong[run]]
             rows[-1]["wrong"] = estimates(next(one for one in result.parameters if one.name == name))
@@ -171,7 +173,6 @@ def described(result) -> dict:
         "reason": result.reason,
         "pvalue": round(result.pvalue, 4),
         "first": estimates(result.parameters[0]),
-        "components": {name: round(value, 1) for name, value in result.components.items()},
         "rhat": round(float(result.rhat.max()), 3),
         "ess": round(float(result.ess.min())),
     }

@@ -155,7 +155,9 @@ def estimates_section() -> str:
     text = (
         f"One parameter of {estimates.DIM} moved by so many standard deviations, or its spread multiplied; "
         f"{estimates.DRAWS} independent draws, {max(line['trials'] for line in found.values())} trials: medians of the "
-        "estimates and of their standard errors. Exact for the normal model; for others, in sign and order."
+        "estimates and of their standard errors. They are right for the normal model; for mild skewness and tails they "
+        "are somewhat off, and a wrong spread looks like a shift besides; on the funnel they say nothing of the size. "
+        "A spread of 0.00 with a huge error is a variance whose estimate is negative."
     )
     lines = [
         [
