@@ -30,6 +30,8 @@ def tests(batches: list[dict]) -> list[dict]:
 
 def has_worked(run: dict, diverged: int) -> bool:
     """Whether NUTS has sampled the posterior, from what is known without our test."""
+    if run["verdict"] == "refused":
+        return False
     return diverged == 0 and run["rhat"] < LARGEST_RHAT and run["ess"] >= LEAST_ESS
 
 
@@ -57,7 +59,7 @@ def named(rows: list[dict]) -> list[bool]:
 def within(rows: list[dict]) -> list[bool]:
     """Whether the error that was made lies within two standard errors of its estimate."""
     what, truth = {"narrowed": ("spread", NARROWED), "moved": ("shift", MOVED)}[rows[0]["kind"]] if rows else ("", 0)
-    return [abs(row["wrong"][what] - truth) < 2 * row["wrong"][f"{what}_error"] for row in rows]
+    return [abs(row["wrong"][what] - truth) < 2 * row["wrong"][f"{what}_error"] for row in rows if "wrong" in row]
 
 
 def order(rows: list[dict]) -> list[str]:

@@ -144,7 +144,7 @@ def records(kind: str, draws, right: np.ndarray, wrong: np.ndarray) -> list[dict
             row |= true_errors(x, right)
         try:
             result = ss.gof_test(x, score, names=draws.names, key=run)
-        except ss.InputError as refusal:  # of a chain that never moved
+        except (ss.InputError, FloatingPointError) as refusal:  # of a chain that never moved, or where numbers end
             rows.append(row | {"verdict": "refused", "reason": str(refusal)})
             continue
         rows.append(row | described(result))
