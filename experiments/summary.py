@@ -118,7 +118,9 @@ def arena_section(preset: str) -> str:
 
 
 def posteriors_section() -> str:
-    rows = posterior_tables.tests(runner.load("posteriors-paper", posteriors.cells("paper")))
+    cells = posteriors.cells("paper")
+    batches = runner.load("posteriors-paper", cells)
+    rows = posterior_tables.tests(batches)
     text = (
         "Posteriors of NumPyro models, tested in the unconstrained space with the default test at level 0.05: four "
         "chains of 250 draws. *nuts* after 500 warm-up steps, target acceptance 0.95. A run counts if nothing "
@@ -129,7 +131,8 @@ def posteriors_section() -> str:
         "lacks the Jacobian of its transforms. Variational fits and Laplace's approximation are NumPyro's; "
         "*langevin*: unadjusted, spreads 1.12 times too wide if the posterior is normal; *hasty*: NUTS after "
         f"{posteriors.HASTE} warm-up steps, which is enough for some. Runs of these with a draw more than "
-        f"{posteriors.LOST} standard deviations out are not tested: they have *left the space*."
+        f"{posteriors.LOST} standard deviations out are not tested: they have *left the space*. "
+        f"{len(batches)} of the {len(cells)} batches have been run."
     )
     made = ["posterior", "D", "nuts"]
     for kind in ("narrowed", "moved"):
