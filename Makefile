@@ -33,7 +33,8 @@ portable: .venv/.installed  ## a part of the tests with the compiled kernels swi
 	SLICESTEIN_PORTABLE=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow' -k 'not single and not 100' $(PORTABLE)
 
 integration: .venv/.installed-adapters  ## adapters and docs pages with the packages they are for
-	$(BIN)/python -m pytest tests/integration tests/test_docs.py tests/unit/test_files.py
+	$(BIN)/python -m pytest tests/integration tests/test_docs.py tests/unit/test_files.py \
+	    'tests/test_experiments.py::test_smallest_preset[posteriors]'
 
 check: .venv/.installed  ## style, types, import layers, examples in docstrings and README
 	$(BIN)/ruff check .

@@ -12,6 +12,8 @@ NAMES = (
     "gaussian_gof",
     "arena",
     "calibration",
+    "posteriors",
+    "estimates",
     "rbm_gof",
     "sensitivity",
     "sghmc_step",
@@ -25,6 +27,7 @@ NAMES = (
     "vae",
 )
 NEED_DATA = ("bnn", "vae")
+NEED_NUMPYRO = ("posteriors",)
 
 
 @pytest.mark.slow
@@ -34,6 +37,8 @@ def test_smallest_preset(name, tmp_path, monkeypatch):
         if not os.environ.get("SLICESTEIN_DATA"):
             pytest.skip("SLICESTEIN_DATA is not set")
         monkeypatch.setattr("experiments.vae_training.CHECKPOINTS", tmp_path)
+    if name in NEED_NUMPYRO:
+        pytest.importorskip("numpyro")
     experiment = importlib.import_module(f"experiments.{name}")
     cell = experiment.cells("smoke")[-1]
     assert json.loads(json.dumps(cell | experiment.work(cell)))
