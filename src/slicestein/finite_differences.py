@@ -5,7 +5,7 @@ Along a direction v, with f the log-density and D(h) its central difference,
 $$ D(h) = \frac{f(x + h v) - f(x - h v)}{2h}, \qquad s(x) \cdot v \approx \frac{4 D(h) - D(2h)}{3}, $$
 
 where |D(h) - D(2h)| bounds what the differences leave out, and what rounding adds is measured: fourth differences of f
-at points so close that nothing but rounding is left in them.
+at points so close that nothing but rounding is left in them. Points are such that adding the steps is exact.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def check_score(
     What counts as wrong follows from the arithmetic: the noise of the log-density is measured, so that one in single
     precision, or with large sums that cancel, is not accused. ``resolution`` says what would have been seen.
 
-    Cost: 11 values of the log-density for each of 100 rows, and 4 D for each of 10.
+    Cost: 12 values of the log-density for each of 100 rows, and 5 D for each of 10.
 
     Examples
     --------
@@ -128,24 +128,24 @@ def check_score(
     picked = np.sort(rng.choice(len(rows), min(ROWS, len(rows)), replace=False))
     spread = rows.astype(float).std(0)
     scale = np.where(spread > 0, spread, np.maximum(np.abs(rows[0]), 1.0))
-    points, slopes = rows[picked].astype(float), s[picked].astype(float) * scale  # derivatives in units of the spread
+    points, s = rows[picked].astype(float), s[picked]
     density = _Density(log_density, points, picked)
 
-    signs = rng.choice([-1.0, 1.0], points.shape) / np.sqrt(points.shape[1])
+    # Of lengths that differ: on one grid rounding would repeat itself, and could not be measured.
+    signs = rng.choice([-1.0, 1.0], points.shape) * rng.uniform(0.5, 1.5, points.shape) / np.sqrt(points.shape[1])
     noise = density.noise(points, scale * signs)
-    floor = 1e3 * np.finfo(s.dtype).eps * np.abs(slopes).max(1)  # rounding of the score itself
-    found, doubt = density.derivatives(points, scale * signs, noise)
-    away = np.abs((slopes * signs).sum(1) - found) / (doubt + floor)
+    floor = 1e3 * np.finfo(s.dtype).eps * np.abs(s * scale).max(1)  # rounding of the score itself
+    v, found, doubt = density.derivatives(points, scale * signs, noise)
+    away = np.abs((s * v).sum(1) - found) / (doubt + floor)
     full = np.argsort(-np.nan_to_num(away, nan=-1.0), kind="stable")[:FULL_ROWS]  # the most suspect first
 
-    derivatives, allowed = np.empty((len(full), len(scale))), np.empty((len(full), len(scale)))
-    for i, row in enumerate(full):
-        derivatives[i], allowed[i] = _along_coordinates(density, points[row], scale, noise[row])
-        allowed[i] += floor[row]
+    along = [_along_coordinates(density, points[row], scale, noise[row], floor[row]) for row in full]
+    derivatives, allowed = (np.array(part) for part in zip(*along, strict=True))
     if not np.isfinite(derivatives).any():
         raise InputError("log_density is not finite beside any row of x: pass samples inside the support of the model")
-    wrong = np.abs(slopes[full] - derivatives) > allowed  # where a difference is NaN nothing is known
-    errors = _errors(names, wrong, slopes[full] / scale, derivatives / scale, allowed / scale, picked[full])
+    wrong = np.abs(s[full] - derivatives) > allowed  # where a difference is NaN nothing is known
+    errors = _errors(names, wrong, s[full].astype(float), derivatives, allowed, picked[full])
+    derivatives, allowed = derivatives * scale, allowed * scale
     size = np.abs(derivatives[np.isfinite(derivatives)]).mean()
     resolution = float(np.nanmedian(allowed) / size) if size > 0 else float("inf")
     return ScoreCheck(not errors, errors, len(picked), len(full), resolution)
@@ -170,43 +170,57 @@ class _Density:
         dtype = getattr(first, "dtype", np.dtype(float))
         self.eps = float(np.finfo(dtype if dtype == np.float32 else float).eps)
         self.step = self.eps**0.2  # where rounding and what the differences leave out are alike
-        self.at = self.values(points)
-        if not np.isfinite(self.at).all():
-            row = int(picked[np.argmin(np.isfinite(self.at))])
+        self.at_rows = self.values(points)
+        if not np.isfinite(self.at_rows).all():
+            row = int(picked[np.argmin(np.isfinite(self.at_rows))])
             raise InputError(f"log_density is not finite at row {row} of x: drop that sample or mend the model")
 
     def derivatives(
         self, x: Float[np.ndarray, "n d"], v: Float[np.ndarray, "n d"], noise: Float[np.ndarray, " n"]
-    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """Derivatives along v, and how far off they may be; NaN where a value is not finite."""
+    ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Directions close to v, derivatives along them, and how far off these may be; NaN where f is not finite."""
         h = self.step
+        at, step = self._on_grid(x, h * v)
+        moved = np.divide(np.abs(at - x), np.abs(step), out=np.zeros(x.shape), where=step != 0).sum(1)  # in steps
         with np.errstate(invalid="ignore"):
-            up, down, up2, down2 = (self.values(x + k * h * v) for k in (1, -1, 2, -2))
+            middle, up, down, up2, down2 = (self.values(at + k * step) for k in (0, 1, -1, 2, -2))
             near, far = (up - down) / (2 * h), (up2 - down2) / (4 * h)
-            return (4 * near - far) / 3, np.abs(near - far) + SIGMAS * noise / h
+            bent = np.abs(up - 2 * middle + down) / h  # what a whole step changes of the derivative
+            return step / h, (4 * near - far) / 3, np.abs(near - far) + SIGMAS * (noise / h + moved * bent)
 
     def noise(self, x: Float[np.ndarray, "n d"], v: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """Standard deviation of the rounding of each value, from fourth differences over all rows."""
-        steps = self.step / PARTS * np.arange(-3, 4)
+        x, step = self._on_grid(x, self.step / PARTS * v)
         with np.errstate(invalid="ignore"):
-            fourth = np.diff([self.values(x + step * v) for step in steps], 4, axis=0)
-        measured = np.sqrt(np.nanmean(fourth**2) / 70)  # 70 = 1 + 16 + 36 + 16 + 1, of the binomial coefficients
-        return np.maximum(measured, self.eps * np.abs(self.at))
+            fourth = np.diff([self.values(x + k * step) for k in range(-3, 4)], 4, axis=0)
+        squares = fourth[np.isfinite(fourth)] ** 2 / 70  # 70 = 1 + 16 + 36 + 16 + 1, of the binomial coefficients
+        measured = np.sqrt(squares.mean()) if squares.size else 0.0
+        return np.maximum(measured, self.eps * np.abs(self.at_rows))
+
+    def _on_grid(
+        self, x: Float[np.ndarray, "n d"], step: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
+        """Points and steps, moved by rounding at most, such that x plus a few steps is without rounding."""
+        largest = np.maximum(np.abs(x) + 4 * np.abs(step), np.finfo(float).tiny)
+        grid = np.exp2(np.floor(np.log2(largest))) * self.eps
+        whole = np.maximum(np.round(np.abs(step) / grid), 1.0)
+        return np.where(step == 0, x, np.round(x / grid) * grid), np.sign(step) * whole * grid
 
 
 def _along_coordinates(
-    density: _Density, point: Float[np.ndarray, " d"], scale: Float[np.ndarray, " d"], noise: float
+    density: _Density, point: Float[np.ndarray, " d"], scale: Float[np.ndarray, " d"], noise: float, floor: float
 ) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
-    """Derivatives of one row along every coordinate, as many at once as fit into memory."""
+    """Derivatives of a row along every coordinate, and how far off they may be; made in parts that fit into memory."""
     dim = len(point)
     block = max(1, MOST // dim)
-    found = [
-        density.derivatives(np.tile(point, (len(v), 1)), v, np.full(len(v), noise))
-        for start in range(0, dim, block)
-        for v in [np.eye(min(block, dim - start), dim, start) * scale]
-    ]
-    derivatives, doubt = (np.concatenate(part) for part in zip(*found, strict=True))
-    return derivatives, doubt
+    derivatives, allowed = np.empty(dim), np.empty(dim)
+    for start in range(0, dim, block):
+        some = slice(start, min(start + block, dim))
+        axes = np.eye(some.stop - start, dim, start) * scale
+        v, found, doubt = density.derivatives(np.tile(point, (len(axes), 1)), axes, np.full(len(axes), noise))
+        length = v[:, some].diagonal()
+        derivatives[some], allowed[some] = found / length, (doubt + floor) / length
+    return derivatives, allowed
 
 
 def _errors(
