@@ -69,7 +69,7 @@ def test_what_is_wrong_is_said(change, words):
 
 
 def test_samples_far_from_the_origin_are_not_accused():
-    """At 1000 a step is rounded by 1e-10 of itself: steps are taken that are exact."""
+    """At 1000 a step is rounded by 1e-10 of itself, which is measured with the rest."""
     for key in range(20):
         assert ss.check_score(in_numpy, SCORE, X, key=key).ok
 
@@ -131,7 +131,7 @@ def test_chains_bounds_and_columns_that_do_not_vary():
 
 
 def test_many_coordinates_fit_into_memory():
-    """The points of a row, 5 D of D numbers each, are made in parts."""
+    """The points of a row, 4 D of D numbers each, are made in parts."""
     x = RNG.standard_normal((3, 3000))
     score = -x
     score[:, 2999] *= 2
