@@ -13,7 +13,7 @@ export SLICESTEIN_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: help demo test portable integration check bench fuzz docs clean
+.PHONY: help demo test portable integration torch check bench fuzz docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -35,6 +35,9 @@ portable: .venv/.installed  ## a part of the tests with the compiled kernels swi
 integration: .venv/.installed-adapters  ## adapters and docs pages with the packages they are for
 	$(BIN)/python -m pytest tests/integration tests/test_docs.py tests/unit/test_files.py \
 	    'tests/test_experiments.py::test_smallest_preset[posteriors]'
+
+torch: .venv/.installed-torch  ## log-densities and tensors of PyTorch; its CPU build if pip finds one
+	$(BIN)/python -m pytest tests/integration/test_torch.py tests/unit/test_finite_differences.py
 
 check: .venv/.installed  ## style, types, import layers, examples in docstrings and README
 	$(BIN)/ruff check .
@@ -76,7 +79,11 @@ clean:  ## remove what was built; .venv stays and is refreshed by the next targe
 	@touch $@
 
 .venv/.installed-adapters: .venv/.installed
-	$(PIP) --no-build-isolation -e '.[adapters]'
+	$(PIP) --no-build-isolation -e '.[adapters,stan]'
+	@touch $@
+
+.venv/.installed-torch: .venv/.installed
+	$(PIP) torch
 	@touch $@
 
 .venv/.installed-docs: .venv/.installed

@@ -14,6 +14,7 @@ from slicestein._directions.fitting import SliceFit, fit_slices
 from slicestein._directions.whitening import Whitening, whiten
 from slicestein._stein.ssd import SSD, ssd
 from slicestein.discrepancy import integrated_sksd, ksd, sksd, witness
+from slicestein.finite_differences import check_score
 from slicestein.gof.door import gof_test
 from slicestein.gof.result import GofResult
 from slicestein.kernels import IMQ, RBF, Kernel, Matern
@@ -38,6 +39,7 @@ __all__ = [
     "Whitening",
     "active_slices",
     "check",
+    "check_score",
     "fit_slices",
     "gof",
     "gof_test",

@@ -7,6 +7,7 @@ what to do about it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -93,8 +94,18 @@ def floating(value: Any) -> Array:
     return array.astype(float_type(array.dtype))
 
 
+def from_torch(value: Any) -> Any:
+    """A tensor as a NumPy array, of the same memory where it can be; anything else as it is. Torch is not imported."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return value
+    values = value.detach().cpu()
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+
+
 def to_jax(value: Any) -> Array:
     """An array of JAX; one of NumPy is handed over without a program, and is a value even where JAX is tracing."""
+    value = from_torch(value)
     if not isinstance(value, np.ndarray):
         return jnp.asarray(value)
     with jax.ensure_compile_time_eval():
@@ -140,6 +151,7 @@ def finite(**arrays: Any) -> None:
 
 def origin_of(x: Any) -> Float[np.ndarray, " d"] | float:
     """The mean of samples that JAX will cut to single precision, where they are still known better; else 0."""
+    x = from_torch(x)
     if not isinstance(x, np.ndarray) or x.dtype != np.float64 or x.ndim != 2 or jax.config.read("jax_enable_x64"):
         return 0.0
     return x.mean(0)
@@ -152,7 +164,7 @@ def samples_and_score(
 
     Samples are returned as seen from ``origin``: see `origin_of`.
     """
-    given, x = x, as_matrix("x", x)
+    given, x = from_torch(x), as_matrix("x", x)
     if x.shape[0] < 2:
         raise InputError(f"x must hold at least two samples, got shape {x.shape}")
     if callable(score):

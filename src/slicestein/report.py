@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from slicestein._checks import InputError, ScoreLike, samples_and_score
+from slicestein._checks import InputError, ScoreLike, from_torch, samples_and_score
 from slicestein.gof import words
 from slicestein.gof.result import GofResult
 from slicestein.rows.writing import write_whole
@@ -264,7 +264,7 @@ def _name(result: GofResult, index: int) -> str:
 
 
 def _flat(x: Any) -> Float[np.ndarray, "n d"]:
-    return np.asarray(x).reshape(-1, np.shape(x)[-1])
+    return np.asarray(from_torch(x)).reshape(-1, np.shape(x)[-1])
 
 
 def _picture(plot: Any, ax: Any, label: str) -> Any:

@@ -7,25 +7,33 @@ the normalising constant of the density never matters.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
-from jaxtyping import Array, Float
+
+from slicestein import _torch
+from slicestein._checks import from_torch
 
 
-def score_from(
-    log_density: Callable[[Float[Array, " d"]], Float[Array, ""]],
-) -> Callable[[Float[Array, "n d"]], Float[Array, "n d"]]:
+def score_from(log_density: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Turn a log-density of one sample into a score function of a batch.
 
     Parameters
     ----------
     log_density
-        JAX function from one sample (D,) to its log-density, up to a constant.
+        JAX or PyTorch function from one sample (D,) to its log-density, up to a constant.
 
     Returns
     -------
     Callable
-        Function from samples (N, D) to their scores (N, D), usable under ``jit`` and ``grad``.
+        Function from samples (N, D) to their scores (N, D). Of a JAX function it is usable under ``jit`` and ``grad``;
+        of a torch function it takes any array and returns a tensor.
+
+    Notes
+    -----
+    A function that JAX can trace is a JAX function. One that JAX cannot trace and torch can follow is a torch function;
+    that is tried when the scores are asked for, and only where torch has been imported. It works in the precision of
+    the samples or, if its own tensors forbid that, in theirs.
 
     Examples
     --------
@@ -34,4 +42,10 @@ def score_from(
     >>> score_from(lambda x: -0.5 * jnp.sum(x**2))(jnp.array([[1.0, -2.0]])).tolist()
     [[-1.0, 2.0]]
     """
-    return jax.vmap(jax.grad(log_density))
+
+    def score_fn(x: Any) -> Any:
+        if _torch.is_torch(log_density, x):
+            return _torch.scores(log_density, x)
+        return jax.vmap(jax.grad(log_density))(from_torch(x))
+
+    return score_fn

@@ -5,6 +5,7 @@ Options and files are checked before the work, the verdict is printed when it is
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import typer
 
 from slicestein import quality
 from slicestein._checks import InputError
-from slicestein._cli import demo, inputs, interrupt, output
+from slicestein._cli import demo, inputs, interrupt, output, stan
 from slicestein._cli.inputs import TargetKind
 from slicestein._stein import compiled
 from slicestein.gof.door import gof_test
@@ -29,7 +30,8 @@ app = typer.Typer(
 )
 
 Target = Annotated[
-    str | None, typer.Option(metavar="MODULE:FUNCTION", help="The model: a JAX function, importable from here.")
+    str | None,
+    typer.Option(metavar="MODULE:FUNCTION", help="The model: a function of JAX or PyTorch, importable."),
 ]
 Kind = Annotated[
     TargetKind | None,
@@ -67,7 +69,10 @@ def _start(
 
 @app.command(name="test")
 def run_test(
-    samples: Annotated[Path, typer.Argument(help="Samples: .npy, .npz, .csv, .parquet, or ArviZ .nc.")],
+    samples: Annotated[
+        list[Path],
+        typer.Argument(help="Samples: .npy, .npz, .csv, .parquet, or ArviZ .nc; several with --stan."),
+    ],
     score: Annotated[
         Path | None, typer.Option(help="Scores at the samples, in a file of the same shape; of nutpie, the same .nc.")
     ] = None,
@@ -78,30 +83,38 @@ def run_test(
     num_bootstrap: Annotated[int, typer.Option(min=1, help="Draws from the null.")] = 1000,
     key: Key = 0,
     chains: Chains = None,
+    from_stan: Annotated[
+        bool, typer.Option("--stan", help="SAMPLES are diagnostic files of CmdStan, or a pattern for them.")
+    ] = False,
     report: Annotated[Path | None, typer.Option(help="Write a report to this .html file.")] = None,
     arrays: Annotated[Path | None, typer.Option(help="Write null draws and slices to this .npz file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
     as_json: Json = False,
 ) -> None:
     """Test whether SAMPLES fit the model. Status 0: they may; 1: they do not; 2: bad input."""
-    inputs.check_model(None if score is None else [score], target, target_kind)
+    if from_stan:
+        stan.check_alone(score=score, target=target, target_kind=target_kind, chains=chains)
+    else:
+        inputs.check_model(None if score is None else [score], target, target_kind)
+        inputs.check_one(samples)
     _check_options(method, alpha, num_bootstrap)
     files = output.Files(report, arrays)
-    files.check(force=force, inputs=(samples, score))
-    data = inputs.read(samples, score, chains)
+    files.check(force=force, inputs=(*samples, score))
+    data, notes = stan.read(samples) if from_stan else (inputs.read(samples[0], score, chains), ())
     if target is not None:
         data = inputs.with_scores(data, inputs.load_target(target, target_kind))
-    if score is None or score.suffix.lower() != ".nc":  # draws of nutpie are unconstrained
+    if not from_stan and (score is None or score.suffix.lower() != ".nc"):  # draws of Stan and nutpie are unconstrained
         inputs.warn_of_bounds(data)
     result = gof_test(
         data.x, data.score, key=key, method=method, alpha=alpha, num_bootstrap=num_bootstrap, names=data.names
     )
+    result = dataclasses.replace(result, notes=(*result.notes, *notes))
     if as_json:
-        output.print_json({"samples": str(samples), **output.verdict(result)})
+        output.print_json({"samples": " ".join(map(str, samples)), **output.verdict(result)})
     else:
         output.show(result, data.x)
-    settings = {"samples": samples, "model": score or target, "key": key}
-    files.write(result, data, title=f"Does {samples.name} fit?", settings=settings)
+    settings = {"samples": " ".join(map(str, samples)), "model": score or target or "CmdStan", "key": key}
+    files.write(result, data, title=f"Does {samples[0].name} fit?", settings=settings)
     raise typer.Exit({"fits": 0, "wrong": 1, "undecided": 3}[result.verdict])
 
 

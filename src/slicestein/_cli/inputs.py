@@ -50,6 +50,12 @@ def check_model(scores: Sequence[Path] | None, target: str | None, kind: TargetK
         raise InputError("--target-kind says what --target is: leave it out with --score")
 
 
+def check_one(samples: Sequence[Path]) -> None:
+    """Require one file of samples."""
+    if len(samples) > 1:
+        raise InputError(f"give one file of samples, got {len(samples)}; a file per chain is what --stan takes")
+
+
 def read(samples: Path, score: Path | None, chains: int | None) -> Data:
     """Samples, scores if there is a file of them, and names."""
     if score is not None and score.suffix.lower() == ".nc":

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from slicestein._checks import InputError
+from slicestein.adapters import pystan
 from slicestein.adapters.blackjax import from_blackjax
+from slicestein.adapters.bridgestan import from_bridgestan
+from slicestein.adapters.cmdstan import Run, read_run
 from slicestein.adapters.draws import Draws, group
 from slicestein.adapters.numpyro import from_numpyro
 from slicestein.adapters.nutpie import from_nutpie
@@ -19,6 +22,12 @@ from slicestein.adapters.pymc import from_pymc
 from slicestein.gof.door import gof_test
 from slicestein.gof.result import GofResult
 
+# Models that are objects: the attribute that each is known by, its package and its adapter.
+MODELS: dict[str, tuple[str, Callable[[Any, Any], Draws]]] = {
+    "free_RVs": ("PyMC", from_pymc),
+    "grad_log_prob": ("PyStan", pystan.from_pystan),
+    "log_density_gradient": ("BridgeStan", from_bridgestan),
+}
 # Names by which PyMC and nutpie tell that a trajectory was cut off.
 DEEPEST = ("reached_max_treedepth", "maxdepth_reached")
 
@@ -46,6 +55,9 @@ def check(model: Any, fit: Any = None, /, *args: Any, key: Any = 0, **kwargs: An
     | PyMC | the `pymc.Model` | what `pymc.sample` returned | |
     | nutpie | the trace, with gradients stored | | |
     | BlackJAX | the log-density that was sampled | the states | ``chain_axis`` for several chains |
+    | CmdStan | the diagnostic files, as paths or as a pattern | | |
+    | PyStan 3 | what `stan.build` returned | what its `sample` returned, or a dict of draws | |
+    | BridgeStan | the `StanModel` | unconstrained draws, (draws, D) or (chains, draws, D) | |
     | any | draws of an adapter | | |
 
     Parameters
@@ -74,23 +86,28 @@ def check(model: Any, fit: Any = None, /, *args: Any, key: Any = 0, **kwargs: An
     >>> print(result)                                                                 # doctest: +SKIP
     >>> result.report("report.html")                                                  # doctest: +SKIP
     """
+    if fit is None and _are_files(model):
+        model = read_run(model)
     draws = _draws(model, fit, args, kwargs)
     result = gof_test(draws, key=key)
     known = {part.name: getattr(result, part.name) for part in dataclasses.fields(result)}
-    notes = (*result.notes, *_notes(model if fit is None else fit))
+    notes = (*result.notes, *notes_of(model if fit is None else fit))
     return Checked(**(known | {"notes": notes}), draws=draws)
 
 
 def _draws(model: Any, fit: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Draws:
     """Draws and scores, by the adapter of the package that the arguments are from."""
     if fit is None or type(model).__module__.startswith("nutpie"):  # a compiled model: gradients are in the trace
-        _no_more("a trace or draws", args, kwargs)
+        _no_more("a trace, files or draws", args, kwargs)
+        if isinstance(model, Run):
+            return model.draws
         return model if isinstance(model, Draws) else from_nutpie(_trace(model if fit is None else fit))
-    if hasattr(model, "free_RVs"):
-        _no_more("a PyMC model", args, kwargs)
-        return from_pymc(model, fit)
+    for mark, (kind, adapter) in MODELS.items():
+        if hasattr(model, mark):
+            _no_more(f"a {kind} model", args, kwargs)
+            return adapter(model, fit)
     if not callable(model):
-        raise InputError(f"model must be a function or a PyMC model, got {type(model).__name__}")
+        raise InputError(f"model must be a function, or a model of PyMC or Stan, got {type(model).__name__}")
     if hasattr(fit, "position") and hasattr(fit, "logdensity"):
         _no_more("states of BlackJAX", args, {name: kwargs[name] for name in kwargs if name != "chain_axis"})
         return from_blackjax(fit, model, **kwargs)
@@ -117,9 +134,16 @@ def _no_more(given: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> No
 
 def _trace(trace: Any) -> Any:
     """A trace that a verdict can come from without its model."""
-    if callable(trace) or hasattr(trace, "free_RVs") or hasattr(trace, "get_samples"):
-        raise InputError(f"fit is missing: pass the model and the fit, got {type(trace).__name__} alone")
+    missing = "model" if hasattr(trace, "stan_outputs") else "fit"
+    if callable(trace) or any(hasattr(trace, mark) for mark in (*MODELS, "get_samples", "stan_outputs")):
+        raise InputError(f"{missing} is missing: pass the model and the fit, got {type(trace).__name__} alone")
     return trace
+
+
+def _are_files(model: Any) -> bool:
+    """Whether these are paths, of CmdStan's diagnostic files."""
+    several = list(model) if isinstance(model, list | tuple) else [model]
+    return bool(several) and all(isinstance(one, str | os.PathLike) for one in several)
 
 
 def _library(fit: Any) -> str | None:
@@ -128,7 +152,7 @@ def _library(fit: Any) -> str | None:
     return getattr(posterior, "attrs", {}).get("inference_library")
 
 
-def _notes(fit: Any) -> Iterator[str]:
+def notes_of(fit: Any) -> Iterator[str]:
     """What the sampler has said of its own run."""
     diverging, deepest = _flags(fit)
     if diverging is not None and diverging.any():
@@ -148,6 +172,8 @@ def _flags(fit: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
         deepest = deepest[-1] if isinstance(deepest, tuple) else deepest
         if "num_steps" in fields and deepest is not None:
             fields = fields | {DEEPEST[0]: np.asarray(fields["num_steps"]) >= 2**deepest - 1}
+    elif hasattr(fit, "stan_outputs"):
+        fields = pystan.sample_stats(fit)
     else:
         fields = getattr(fit, "sample_stats", {})
     found = [next((np.asarray(fields[n]) for n in names if n in fields), None) for names in (("diverging",), DEEPEST)]

@@ -1,7 +1,8 @@
-"""What every adapter returns, and what several of them need: scores of a JAX model, and the look for bounds."""
+"""What every adapter returns, and what several of them need: scores of a JAX model, the look for bounds, names."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,6 +35,11 @@ def group(data: Any, name: str) -> Any:
     except TypeError:
         kind = type(data).__name__
         raise InputError(f"the draws must be ArviZ InferenceData or an xarray DataTree, got {kind}") from None
+
+
+def stan_name(name: str) -> str:
+    """A name as the Stan language writes it: ``b.1.2`` in its files is ``b[1,2]``."""
+    return re.sub(r"((?:\.\d+)+)$", lambda found: f"[{found[1][1:].replace('.', ',')}]", name)
 
 
 def scores_of(

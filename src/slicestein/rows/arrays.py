@@ -86,7 +86,7 @@ def score_at(score_fn: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n
             "whole batch, for example score_from(log_density)"
         )
     values = _real("score(x)", found)
-    if isinstance(found, jax.Array) and values.dtype == np.float32:
+    if not isinstance(found, np.ndarray) and values.dtype == np.float32:
         _resolved(x)
     return values
 
@@ -98,8 +98,8 @@ def _resolved(x: Float[np.ndarray, "n d"]) -> None:
         column = int(np.argmax(coarse))
         raise InputError(
             f"score(x) works in single precision, in which the samples of column {column}, {x[0, column]:.6g} and the "
-            'like, are all the same: set jax.config.update("jax_enable_x64", True), shift the parameter, or pass '
-            "the scores as an array"
+            'like, are all the same: set jax.config.update("jax_enable_x64", True) or compute in torch.float64, shift '
+            "the parameter, or pass the scores as an array"
         )
 
 
@@ -114,7 +114,7 @@ def _real(name: str, value: Any) -> np.ndarray:
     if isinstance(value, jax.core.Tracer):
         raise InputError(f"{name} is traced: call this outside of jit, vmap and grad, its values are looked at")
     try:
-        array = np.asarray(value)
+        array = np.asarray(_checks.from_torch(value))
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a numeric array of shape (N, D): {error}") from None
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":

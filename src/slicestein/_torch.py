@@ -1,0 +1,72 @@
+"""Log-densities written in PyTorch. Torch is never imported here: who has a torch function has imported it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from slicestein._checks import InputError, from_torch, is_concrete
+
+LogDensity = Callable[[Any], Any]
+
+
+def is_torch(log_density: LogDensity, x: Any) -> bool:
+    """Whether a log-density of one sample is a torch function: JAX cannot trace it at a row of x, torch can follow it.
+
+    Where torch is not imported, or x is traced by JAX, it is not one, and nothing is tried.
+    """
+    if "torch" not in sys.modules or not is_concrete(x) or np.ndim(x) != 2 or len(x) == 0:
+        return False
+    try:
+        jax.eval_shape(log_density, jax.ShapeDtypeStruct(np.shape(x)[1:], jax.dtypes.canonicalize_dtype(float)))
+    except Exception as of_jax:  # whatever a torch function says of a JAX array
+        try:
+            _tensors(log_density, x)
+        except Exception as of_torch:
+            said = " and as one of torch with ".join(f"{type(e).__name__}: {str(e)[:200]}" for e in (of_jax, of_torch))
+            raise InputError(f"log_density fails as a function of JAX with {said}") from of_jax
+        return True
+    return False
+
+
+def scores(log_density: LogDensity, x: Any) -> Any:
+    """Gradients (N, D), a tensor: all rows at once where `torch.func` can, else one by one.
+
+    It cannot where the function looks at values, as `torch.distributions` does to check them.
+    """
+    torch = sys.modules["torch"]
+    rows = _tensors(log_density, x)
+    try:
+        return torch.func.vmap(torch.func.grad(log_density))(rows).detach()
+    except RuntimeError:
+        return torch.stack([torch.autograd.grad(log_density(row), row)[0] for row in rows.requires_grad_().unbind()])
+
+
+def values(log_density: LogDensity, x: Any) -> Float[np.ndarray, " n"]:
+    """Log-densities of all rows."""
+    torch = sys.modules["torch"]
+    rows = _tensors(log_density, x)
+    with torch.no_grad():
+        return np.array([from_torch(log_density(row)) for row in rows])
+
+
+def _tensors(log_density: LogDensity, x: Any) -> Any:
+    """Rows in a precision that the function takes: that of x, else double, else single."""
+    torch = sys.modules["torch"]
+    rows = torch.tensor(np.asarray(from_torch(x)))
+    for dtype in (rows.dtype, torch.float64, torch.float32):
+        try:
+            value = log_density(rows[0].to(dtype).requires_grad_())
+        except Exception as error:
+            refused = error
+        else:
+            if isinstance(value, torch.Tensor) and value.ndim == 0:
+                return rows.to(dtype)
+            found = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+            raise TypeError(f"log_density must return one number, a tensor of shape (), for one sample, got {found}")
+    raise refused
