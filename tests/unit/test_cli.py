@@ -304,7 +304,7 @@ def test_what_a_report_needs_is_checked_before_the_work(folder, capsys, monkeypa
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.setattr(commands, "gof_test", fails_with(AssertionError("checked too late")))
     assert run([*FITS, "--report", "out.html"]) == 2
-    assert "a report needs jinja2: pip install 'slicestein[report]'" in capsys.readouterr().err
+    assert "a report needs jinja2: pip install jinja2 matplotlib" in capsys.readouterr().err
     assert run(["demo"]) == 2
     assert not Path("demo").exists()
 
@@ -530,7 +530,7 @@ sys.exit(run(["demo"]))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 2
-    assert run.stderr == "slicestein: the command line needs typer: pip install 'slicestein[cli]'\n"
+    assert run.stderr == "slicestein: the command line needs typer: pip install typer rich\n"
 
 
 def start(folder, *arguments, stdout=subprocess.PIPE, **environment):

@@ -1,4 +1,4 @@
-"""What ``slicestein`` does: test, quality, demo, reproduce. Needs typer and rich (``pip install slicestein[cli]``).
+"""What ``slicestein`` does: test, quality, demo, reproduce. Needs typer and rich (extra ``cli``).
 
 Options and files are checked before the work, the verdict is printed when it is known, and files are written last.
 """
