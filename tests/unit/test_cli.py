@@ -154,7 +154,17 @@ def test_help_is_not_an_error(capsys, arguments):
 def test_the_version_comes_with_what_it_runs_on(capsys):
     assert run(["--version"]) == 0
     out = capsys.readouterr().out
-    assert re.fullmatch(r"slicestein \S+ with(out)? compiled kernels, Python 3\.\S+, jax \S+\n", out)
+    assert re.match(r"slicestein \S+ with(out)? compiled kernels, Python 3\.\S+, jax \S+\n", out)
+
+
+@pytest.mark.parametrize("available", [True, False])
+def test_the_version_says_what_is_slower_without_compiled_kernels(capsys, monkeypatch, available):
+    monkeypatch.setattr(commands.compiled, "AVAILABLE", available)
+    assert run(["--version"]) == 0
+    first, *more = capsys.readouterr().out.splitlines()
+    assert ("without compiled kernels" in first) is not available
+    assert bool(more) is not available
+    assert all("results are the same; discrepancies take about ten times as long" in line for line in more)
 
 
 def test_columns_are_matched_by_name(folder, capsys):

@@ -50,6 +50,8 @@ def _print_version(asked: bool) -> None:
         kernels = "with compiled kernels" if compiled.AVAILABLE else "without compiled kernels"
         python, own, of_jax = platform.python_version(), version("slicestein"), version("jax")
         print(f"slicestein {own} {kernels}, Python {python}, jax {of_jax}")
+        if not compiled.AVAILABLE:
+            print(compiled.WITHOUT)
         raise typer.Exit
 
 
