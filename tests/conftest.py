@@ -4,10 +4,6 @@ import jax
 import pytest
 
 jax.config.update("jax_enable_x64", True)
-if not hasattr(jax, "enable_x64"):  # before jax 0.8 the context manager of that name lives elsewhere
-    import jax.experimental
-
-    jax.enable_x64 = jax.experimental.enable_x64
 # Most of the time of a test is compilation: keep what was compiled for the next run.
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
