@@ -82,7 +82,9 @@ def test_second_derivatives_exist_or_their_engine_is_told(engine):
         if engine == "exact":
             assert jnp.isfinite(second(jnp.asarray(X))).all()
         else:
-            with pytest.raises(ss.InputError, match='knows first derivatives of discrepancies only: pass engine="exact"'):
+            with pytest.raises(
+                ss.InputError, match='knows first derivatives of discrepancies only: pass engine="exact"'
+            ):
                 second(jnp.asarray(X))
 
 

@@ -96,9 +96,9 @@ def test_faults_are_named():
 
 @pytest.mark.parametrize("method", ["auto", "maxsksd-g", "ksd", "linear-ksd", "fssd-opt", "rfsd-l2sech"])
 def test_a_score_that_is_zero_is_told_at_once(method):
-    with pytest.raises(ss.InputError, match="^score is zero at every sample"):
+    with pytest.raises(ss.InputError, match=r"^score is zero at every sample"):
         ss.gof_test(GOOD, 0 * GOOD, key=0, method=method)
-    with pytest.raises(ss.InputError, match="^column 3 of score is zero at every sample"):
+    with pytest.raises(ss.InputError, match=r"^column 3 of score is zero at every sample"):
         ss.gof_test(GOOD, -GOOD * (np.arange(10) != 3), key=0, method=method)
 
 

@@ -154,7 +154,7 @@ def test_what_is_not_finite_is_no_evidence(bad, dtype):
 def test_samples_that_overflow_are_not_judged(method):
     x = normal(50, 2).astype(np.float32)
     x[0, 0] = 1e30
-    with pytest.raises(InputError, match="^x has values of about 1e.30, too large for float32"):
+    with pytest.raises(InputError, match=r"^x has values of about 1e.30, too large for float32"):
         ss.gof_test(x, -x, key=0, method=method, num_bootstrap=19)
 
 

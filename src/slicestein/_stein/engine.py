@@ -101,7 +101,8 @@ def _fourier_gradient(data: Projected, unit: Kernel) -> tuple[Float[Array, " m"]
 def _fourier_tangent(unit: Kernel, primals: tuple[Projected], tangents: tuple[Projected]) -> tuple[Array, Array]:
     """Value and gradient in one pass; reverse mode transposes the products with the tangents."""
     total, gradient = _fourier_gradient(*primals, unit)
-    return total, sum(jnp.sum(part * moved, axis=1) for part, moved in zip(gradient, *tangents, strict=True))
+    moves = [jnp.sum(part * moved, axis=1) for part, moved in zip(gradient, *tangents, strict=True)]
+    return total, jnp.sum(jnp.stack(moves), axis=0)
 
 
 @jax.custom_jvp
