@@ -1,7 +1,7 @@
 """Fit an energy-based model of your own: a network as log-density of points in the plane, no normalising constant.
 
-Trained by KSD, which needs only the score of the model; drawn beside the data in energy_model.png. In two dimensions two
-slices are all there are, and maxSKSD leaves a bright bridge between the moons; its place is where KSD goes blind, in many.
+Trained by KSD, which needs only the score of the model; drawn beside the data in energy_model.png. With maxSKSD, which
+has two slices in the plane, a bright bridge is left between the moons: its place is in many dimensions.
 """
 
 import jax

@@ -1,4 +1,4 @@
-"""What the package says of itself: versions that are allowed are those that are tested, and no line promises too much."""
+"""What the package says of itself: versions that are allowed are tested, and no line promises too much."""
 
 import os
 import re

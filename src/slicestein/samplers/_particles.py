@@ -158,7 +158,7 @@ def run(
     method
         `svgd`, `sliced_svgd`, or any other pair of ``init`` and ``step``.
     particles
-        Array (N, D), or a pytree of arrays with leading axis N, such as networks of Equinox made by ``eqx.filter_vmap``.
+        Array (N, D), or a pytree of arrays with leading axis N; networks of Equinox, as ``eqx.filter_vmap`` makes them.
     num_steps
         Number of steps, or the most if the run stops early.
     arguments
