@@ -13,7 +13,7 @@ export SLICESTEIN_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: help demo test portable integration torch check bench fuzz docs clean
+.PHONY: help demo test portable integration torch check matrix dist bench fuzz docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -45,6 +45,12 @@ check: .venv/.installed  ## style, types, import layers, examples in docstrings 
 	$(BIN)/mypy src
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest --import-mode=append --doctest-modules src --doctest-glob=README.md README.md
+
+matrix:  ## unit and law tests on every Python that is here: newest packages, and the oldest that are allowed
+	.ci/matrix
+
+dist: .venv/.installed  ## an sdist and wheels, with and without a compiler, tried in empty environments
+	.ci/dist
 
 bench: .venv/.installed  ## accuracy and time, side by side
 	$(BIN)/python -m benchmarks

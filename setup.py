@@ -1,10 +1,18 @@
-"""The one thing pyproject.toml cannot say: how to build the C++ extension."""
+"""The one thing pyproject.toml cannot say: how to build the C++ extension, and what to do where it cannot be built."""
 
 import glob
+import os
 import sys
 
 import jax.ffi
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+
+NOT_BUILT = """\
+slicestein: the C++ extension was not built (no compiler?), so that slicestein works without compiled kernels.
+slicestein: Results are the same; discrepancies take about ten times as long, tests a third longer.
+slicestein: To have it, install a C++ compiler and then slicestein once more."""
 
 windows = sys.platform == "win32"
 # Sums may be reordered, which is what makes them vectorise; NaN and infinity keep their meaning.
@@ -35,4 +43,34 @@ trig = Extension(
     define_macros=[("Py_LIMITED_API", "0x030B0000")],
 )
 
-setup(ext_modules=[trig], options={"bdist_wheel": {"py_limited_api": "cp311"}})
+
+class BuildOrTell(build_ext):
+    """Say it where the optional extension could not be built."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.built:
+            print(NOT_BUILT, file=sys.stderr, flush=True)
+
+    @property
+    def built(self) -> bool:
+        """Whether the extension is there."""
+        return all(os.path.exists(path) for path in self.get_outputs())
+
+
+class HonestWheel(bdist_wheel):
+    """A wheel without the extension is pure Python, and is tagged as such."""
+
+    def run(self) -> None:
+        self.run_command("build_ext")
+        if not self.get_finalized_command("build_ext").built:
+            self.distribution.ext_modules = []
+            self.root_is_pure = True
+        super().run()
+
+
+setup(
+    ext_modules=[trig],
+    cmdclass={"build_ext": BuildOrTell, "bdist_wheel": HonestWheel},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

@@ -42,3 +42,14 @@ def test_every_block_runs(page, tmp_path, monkeypatch):
         ran += 1
     if not ran:
         pytest.skip(f"{page.name} needs packages that are not here")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_of_the_site_copies_without_prompts(page):
+    """Every block of the site is Python as it stands, with what is printed in comments."""
+    spec = importlib.util.spec_from_file_location("prompts", ROOT / "docs" / "_prompts.py")
+    prompts = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(prompts)
+    for _, code in BLOCK.findall(prompts.on_page_markdown(page.read_text())):
+        assert ">>>" not in code
+        compile(code, page.name, "exec")

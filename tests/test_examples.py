@@ -32,7 +32,7 @@ def test_demo_names_the_wrong_parameter_and_writes_reports(tmp_path, command):
 
 @pytest.mark.slow
 def test_energy_model_learns_the_moons(tmp_path):
-    """A Gaussian fitted to the moons reaches -1.93, a kernel density estimate -1.21."""
+    """The true density has -1.18, a kernel density estimate -1.21; with a bridge between the moons it was -1.30."""
     run = subprocess.run(
         [sys.executable, ROOT / "examples" / "energy_model.py"],
         cwd=tmp_path,
@@ -41,5 +41,5 @@ def test_energy_model_learns_the_moons(tmp_path):
         text=True,
         check=True,
     )
-    assert float(run.stdout.rsplit(maxsplit=1)[-1]) > -1.45
+    assert float(run.stdout.rsplit(maxsplit=1)[-1]) > -1.27
     assert (tmp_path / "energy_model.png").stat().st_size > 10_000

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Collection
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -59,7 +60,7 @@ def one_of(name: str, value: Any, allowed: Collection[str]) -> None:
 def positive(**values: Any) -> None:
     """Require that numbers are positive."""
     for name, value in values.items():
-        if is_concrete(value) and not value > 0:
+        if is_concrete(value) and not (eqx.is_array_like(value) and value > 0):
             raise InputError(f"{name} must be positive, got {value!r}")
 
 
@@ -101,6 +102,13 @@ def from_torch(value: Any) -> Any:
         return value
     values = value.detach().cpu()
     return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+
+
+def numbers(tree: Any, name: str) -> Any:
+    """A pytree with its numbers as floating arrays; what is none, such as a function in a network, stays as it is."""
+    if not any(eqx.is_array_like(leaf) for leaf in jax.tree.leaves(tree)):
+        raise InputError(f"{name} must be a pytree that holds numbers, got {tree!r:.100}")
+    return jax.tree.map(lambda leaf: floating(leaf) if eqx.is_array_like(leaf) else leaf, tree)
 
 
 def to_jax(value: Any) -> Array:
@@ -146,6 +154,25 @@ def finite(**arrays: Any) -> None:
             raise InputError(
                 f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at {where}: "
                 "drop those samples or mend the model"
+            )
+
+
+def no_flat_score(score: Float[np.ndarray, "n d"]) -> None:
+    """Require that the model depends on every parameter."""
+    flat = ~score.any(axis=0)
+    if flat.any():
+        what = "score" if flat.all() else f"column {int(np.argmax(flat))} of score"
+        raise InputError(f"{what} is zero at every sample, as if the density were flat: mend the score of the model")
+
+
+def in_range(**arrays: Float[np.ndarray, "n d"]) -> None:
+    """Require that fourth powers of values around their mean neither overflow nor vanish in their precision."""
+    for name, values in arrays.items():
+        size, limits = float(np.abs(values - values.mean(0)).max()), np.finfo(values.dtype)
+        if size and not float(limits.tiny) ** 0.25 <= size <= float(limits.max) ** 0.25:
+            raise InputError(
+                f"{name} has values of about {size:.0e}, too {'large' if size > 1 else 'small'} for {values.dtype}: "
+                "change the units of the parameters, x * c with score / c"
             )
 
 

@@ -7,8 +7,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
+from jax import lax
 
 from slicestein._checks import InputError
 
@@ -32,6 +34,18 @@ def kept(make_program: Callable[..., Any]) -> Callable[..., Any]:
         return remembered(*arguments)
 
     return make
+
+
+def scan(step: Callable[[Any, Any], tuple[Any, Any]], state: Any, steps: Any) -> tuple[Any, Any]:
+    """``lax.scan`` of a state that may hold more than arrays, such as the functions in a network of Equinox."""
+    arrays, rest = eqx.partition(state, eqx.is_array)
+
+    def one(arrays: Any, i: Any) -> tuple[Any, Any]:
+        state, info = step(eqx.combine(arrays, rest), i)
+        return eqx.filter(state, eqx.is_array), info
+
+    arrays, infos = lax.scan(one, arrays, steps)
+    return eqx.combine(arrays, rest), infos
 
 
 def in_blocks(

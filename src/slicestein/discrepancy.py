@@ -67,9 +67,9 @@ def sksd(
 
     Notes
     -----
-    Works under ``jit``, ``vmap`` and ``grad`` (reverse mode, once). Static: ``statistic``, ``engine``,
+    Works under ``jit``, ``vmap``, ``jvp`` and ``grad`` (once). Static: ``statistic``, ``engine``,
     ``per_slice``, ``feature_map`` and all shapes; x, score, slices and the bandwidth may be traced. Second
-    derivatives and forward mode need ``engine="exact"``.
+    derivatives need ``engine="exact"``.
 
     Cost: O(N D M) for the projections, then O(N J M) with J about 20, or O(N^2 M). Memory beyond the inputs: the
     projections of as many slices as fit in about 640 MB.

@@ -1,4 +1,4 @@
-"""Pictures of a test and of what it saw. The only module that needs matplotlib (``pip install slicestein[plot]``).
+"""Pictures of a test and of what it saw. The only module that needs matplotlib (extra ``plot``).
 
 Colours are from the palette of Okabe and Ito, which the colour-blind can tell apart.
 """
@@ -30,7 +30,7 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 except ModuleNotFoundError:
-    raise ModuleNotFoundError("pictures need matplotlib: pip install 'slicestein[plot]'", name="matplotlib") from None
+    raise ModuleNotFoundError("pictures need matplotlib: pip install matplotlib", name="matplotlib") from None
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#999999"
 ROWS = 15  # parameters of a picture, at most

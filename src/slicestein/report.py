@@ -1,6 +1,6 @@
 """A goodness-of-fit test as one web page: self-contained, light or dark, readable on a phone.
 
-Needs jinja2 and matplotlib (``pip install slicestein[report]``).
+Needs jinja2 and matplotlib (extra ``report``).
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def check_packages() -> None:
     """Require the packages that a report is made with."""
     for name in ("jinja2", "matplotlib"):
         if importlib.util.find_spec(name) is None:
-            raise InputError(f"a report needs {name}: pip install 'slicestein[report]'")
+            raise InputError(f"a report needs {name}: pip install jinja2 matplotlib")
 
 
 def _template() -> Any:

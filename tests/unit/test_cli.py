@@ -154,7 +154,17 @@ def test_help_is_not_an_error(capsys, arguments):
 def test_the_version_comes_with_what_it_runs_on(capsys):
     assert run(["--version"]) == 0
     out = capsys.readouterr().out
-    assert re.fullmatch(r"slicestein \S+ with(out)? compiled kernels, Python 3\.\S+, jax \S+\n", out)
+    assert re.match(r"slicestein \S+ with(out)? compiled kernels, Python 3\.\S+, jax \S+\n", out)
+
+
+@pytest.mark.parametrize("available", [True, False])
+def test_the_version_says_what_is_slower_without_compiled_kernels(capsys, monkeypatch, available):
+    monkeypatch.setattr(commands.compiled, "AVAILABLE", available)
+    assert run(["--version"]) == 0
+    first, *more = capsys.readouterr().out.splitlines()
+    assert ("without compiled kernels" in first) is not available
+    assert bool(more) is not available
+    assert all("results are the same; discrepancies take about ten times as long" in line for line in more)
 
 
 def test_columns_are_matched_by_name(folder, capsys):
@@ -304,7 +314,7 @@ def test_what_a_report_needs_is_checked_before_the_work(folder, capsys, monkeypa
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.setattr(commands, "gof_test", fails_with(AssertionError("checked too late")))
     assert run([*FITS, "--report", "out.html"]) == 2
-    assert "a report needs jinja2: pip install 'slicestein[report]'" in capsys.readouterr().err
+    assert "a report needs jinja2: pip install jinja2 matplotlib" in capsys.readouterr().err
     assert run(["demo"]) == 2
     assert not Path("demo").exists()
 
@@ -530,7 +540,7 @@ sys.exit(run(["demo"]))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 2
-    assert run.stderr == "slicestein: the command line needs typer: pip install 'slicestein[cli]'\n"
+    assert run.stderr == "slicestein: the command line needs typer: pip install typer rich\n"
 
 
 def start(folder, *arguments, stdout=subprocess.PIPE, **environment):

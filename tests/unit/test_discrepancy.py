@@ -71,6 +71,21 @@ def test_jit_vmap_and_grad(engine):
     step = 1e-5
     difference = (fixed(batch[0] + step * direction) - fixed(batch[0] - step * direction)) / (2 * step)
     np.testing.assert_allclose(jnp.sum(jax.grad(fixed)(batch[0]) * direction), difference, rtol=1e-6)
+    np.testing.assert_allclose(jax.jvp(fixed, (batch[0],), (direction,))[1], difference, rtol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ["auto", "exact", "fourier"])
+def test_second_derivatives_exist_or_their_engine_is_told(engine):
+    value = lambda x: ss.sksd(x, lambda x: -x, BASIS, kernel=ss.RBF(1.0), engine=engine)
+    slope = lambda x: ss.witness(x, -x, BASIS, np.zeros(1), engine=engine).sum()
+    for second in (jax.hessian(value), jax.grad(lambda x: jnp.sum(jax.grad(value)(x) ** 2)), jax.grad(slope)):
+        if engine == "exact":
+            assert jnp.isfinite(second(jnp.asarray(X))).all()
+        else:
+            with pytest.raises(
+                ss.InputError, match='knows first derivatives of discrepancies only: pass engine="exact"'
+            ):
+                second(jnp.asarray(X))
 
 
 @pytest.mark.parametrize("engine", ["exact", "fourier"])

@@ -95,6 +95,25 @@ def test_faults_are_named():
         ss.gof_test(GOOD * (np.arange(10) != 3), -GOOD, key=0)
 
 
+@pytest.mark.parametrize("method", ["auto", "maxsksd-g", "ksd", "linear-ksd", "fssd-opt", "rfsd-l2sech"])
+def test_a_score_that_is_zero_is_told_at_once(method):
+    with pytest.raises(ss.InputError, match=r"^score is zero at every sample"):
+        ss.gof_test(GOOD, 0 * GOOD, key=0, method=method)
+    with pytest.raises(ss.InputError, match=r"^column 3 of score is zero at every sample"):
+        ss.gof_test(GOOD, -GOOD * (np.arange(10) != 3), key=0, method=method)
+
+
+@pytest.mark.parametrize(("unit", "dtype"), [(1e-25, np.float32), (1e25, np.float32), (1e-200, float), (1e200, float)])
+def test_units_that_a_method_cannot_square_are_told(unit, dtype):
+    x, s = (GOOD * unit).astype(dtype), (-GOOD / unit).astype(dtype)
+    size = "large" if unit > 1 else "small"
+    message = f"^x has values of about .*, too {size} for {np.dtype(dtype)}: change the units"
+    calls = [lambda method=method: ss.gof_test(x, s, key=0, method=method) for method in ("ksd", "fssd-rand")]
+    for call in (*calls, lambda: ss.fit_slices(x, s, key=0), lambda: ss.active_slices(x, s, 2)):
+        with pytest.raises(ss.InputError, match=message):
+            call()
+
+
 def test_no_option_is_ignored():
     """What a method does not use it does not take."""
     for make, message in [

@@ -96,7 +96,7 @@ def test_without_matplotlib_the_remedy_is_told(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr(ss, "plot")
     found = ss.GofResult(1.0, 0.5, np.zeros(10), 0.05, "ksd", 0, 10)
-    with pytest.raises(ModuleNotFoundError, match=r"^pictures need matplotlib: pip install 'slicestein\[plot\]'$"):
+    with pytest.raises(ModuleNotFoundError, match=r"^pictures need matplotlib: pip install matplotlib$"):
         found.plot()
 
 

@@ -1,4 +1,4 @@
-"""What ``slicestein`` does: test, quality, demo, reproduce. Needs typer and rich (``pip install slicestein[cli]``).
+"""What ``slicestein`` does: test, quality, demo, reproduce. Needs typer and rich (extra ``cli``).
 
 Options and files are checked before the work, the verdict is printed when it is known, and files are written last.
 """
@@ -52,6 +52,8 @@ def _print_version(asked: bool) -> None:
         kernels = "with compiled kernels" if compiled.AVAILABLE else "without compiled kernels"
         python, own, of_jax = platform.python_version(), version("slicestein"), version("jax")
         print(f"slicestein {own} {kernels}, Python {python}, jax {of_jax}")
+        if not compiled.AVAILABLE:
+            print(compiled.WITHOUT)
         raise typer.Exit
 
 

@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
-        return _bad(f"the command line needs {error.name}: pip install 'slicestein[cli]'")
+        return _bad(f"the command line needs {error.name}: pip install typer rich")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)

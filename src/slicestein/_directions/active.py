@@ -128,6 +128,7 @@ def active_slices(
     _checks.bandwidth(kernel.bandwidth, 1)
     _checks.bandwidth(kernel.scale, 1)
     _checks.bandwidth_exists(kernel, x)
+    _checks.in_range(x=x, score=s)
     return Slices(*find_active(x, s, num_slices, kernel=kernel, basis_r=basis_r, estimator=estimator))
 
 

@@ -99,6 +99,7 @@ def fit_slices(
         _checks.one_of("init", init, INITS)
     _checks.kernel(kernel, num_slices or data.dim)
     _checks.columns_vary(data.flat[0])
+    _checks.in_range(x=data.flat[0], score=data.flat[1])
     rng = _checks.as_generator(key)
     start, fit, judge = choose(data, rng, optimize, num_slices, init, kernel, hold_out)
     if steps < 1:

@@ -88,6 +88,7 @@ def gof_test(
         train_fraction,
         None if names is None else tuple(names),
     )
+    chosen.check(rows)
     return chosen.test(problem)
 
 

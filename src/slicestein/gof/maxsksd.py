@@ -85,6 +85,9 @@ class MaxSKSD(Method):
         """``"maxsksd-g"`` or ``"maxsksd-rg"``."""
         return f"{self.label}-{self.optimize}"
 
+    def check(self, rows: Chains) -> None:
+        _checks.no_flat_score(rows.flat[1])  # units do not matter: samples are whitened
+
     def test(self, problem: Problem) -> GofResult:
         """Plan, measure, verdict."""
         kind, problem = choose_bootstrap(self.bootstrap, problem)

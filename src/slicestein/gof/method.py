@@ -48,6 +48,12 @@ class Method(abc.ABC):
         """Name in results, also a shortcut for `gof_test`."""
         return self.label
 
+    def check(self, rows: Chains) -> None:
+        """Refuse rows that the method cannot test."""
+        x, s = rows.flat
+        _checks.no_flat_score(s)
+        _checks.in_range(x=x, score=s)
+
     @abc.abstractmethod
     def test(self, problem: Problem) -> GofResult:
         """Test checked rows."""

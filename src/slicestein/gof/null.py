@@ -27,6 +27,8 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from jaxtyping import Float
 
+from slicestein._checks import InputError
+
 Kind = Literal["wild", "multinomial", "eigenvalues", "dependent"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
@@ -52,8 +54,9 @@ def outcome(statistic: float, draws: Float[np.ndarray, " b"]) -> Outcome:
 def require_finite(statistic: float, draws: Float[np.ndarray, "..."]) -> None:
     """Raise where a statistic or its null has overflowed: comparisons with NaN would be taken for evidence."""
     if not (np.isfinite(statistic) and np.isfinite(draws).all()):
-        raise FloatingPointError(
-            "the statistic or its null is not finite: samples or scores are too large to be squared"
+        raise InputError(
+            "the statistic or its null is not finite: samples or scores are too large to be squared: change the units "
+            "of the parameters, or drop what lies far away"
         )
 
 

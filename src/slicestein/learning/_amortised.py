@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -217,17 +218,18 @@ def _algorithm(
     _checks.is_optimizer("optimizer", optimizer)
 
     def init(params: Any, x: Any) -> State:
-        z = jax.eval_shape(sample_fn, params, x, jax.random.key(0))
+        params = _checks.numbers(params, "params")
+        z = eqx.filter_eval_shape(sample_fn, params, x, jax.random.key(0))
         if len(getattr(z, "shape", ())) != 3 or z.shape[1] < 2:
             raise InputError(
                 "sample_fn(params, x, key) must return shape (B, K, D) with K, samples of one data point, at least 2, "
                 f"got {getattr(z, 'shape', type(z).__name__)}"
             )
-        return State(params, optimizer.init(params), jnp.zeros((), jnp.int32), init_slices(z))
+        return State(params, optimizer.init(eqx.filter(params, eqx.is_array)), jnp.zeros((), jnp.int32), init_slices(z))
 
-    @jax.jit
+    @eqx.filter_jit
     def update(state: State, x: Any, key: Array, *arguments: Any) -> tuple[State, Info, Array]:
-        z, pullback = jax.vjp(lambda params: _checks.floating(sample_fn(params, x, key)), state.params)
+        z, pullback = eqx.filter_vjp(lambda params: _checks.floating(sample_fn(params, x, key)), state.params)
         s = score_fn(z, x, *arguments)
         if jnp.shape(s) != z.shape:
             raise InputError(f"score_fn(z, x) must return the shape of z, {z.shape}, got {jnp.shape(s)}")
@@ -235,8 +237,9 @@ def _algorithm(
         shift = step_size * force
         samples = z.shape[0] * z.shape[1]
         (gradient,) = pullback(-2 * shift / samples)  # of |z - z*|^2, averaged, with z* held fixed
-        updates, optimizer_state = optimizer.update(gradient, state.optimizer, state.params)
-        params = jax.tree.map(lambda p, u: (p + u).astype(p.dtype), state.params, updates)
+        arrays, rest = eqx.partition(state.params, eqx.is_array)
+        updates, optimizer_state = optimizer.update(gradient, state.optimizer, arrays)
+        params = eqx.combine(jax.tree.map(lambda p, u: (p + u).astype(p.dtype), arrays, updates), rest)
         info = Info(jnp.sum(shift**2) / samples, discrepancy, jnp.sqrt(z.var(1).mean()))
         return State(params, optimizer_state, state.step + 1, slices), info, z + shift
 

@@ -139,7 +139,7 @@ def lsd(
     critic
         Function of its parameters and samples (N, D) to vectors (N, D).
     critic_params
-        First parameters of the critic, any pytree.
+        First parameters of the critic, any pytree, such as a network of Equinox.
     critic_optimizer
         Any optax optimiser, for the critic; by default Adam with step 0.001.
     critic_steps
@@ -174,7 +174,7 @@ def lsd(
         optimizer,
         lambda params, x, s, key: stein(params, x, s, key)[0],
         gain=gain,
-        init_critic=lambda x: jax.tree.map(_checks.floating, critic_params),
+        init_critic=lambda x: _checks.numbers(critic_params, "critic_params"),
         critic_optimizer=critic_optimizer or _adam(1e-3),
         critic_steps=critic_steps,
     )

@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from slicestein import _checks
 from slicestein._checks import ArrayLike, InputError
-from slicestein._loop import in_blocks, kept
+from slicestein._loop import in_blocks, kept, scan
 
 if TYPE_CHECKING:
     import optax
@@ -96,33 +97,36 @@ def trainer(
         _checks.is_optimizer("critic_optimizer", critic_optimizer)
 
     def init(params: Any, x: Float[ArrayLike, "n d"]) -> State:
-        params = jax.tree.map(_checks.floating, params)
-        critic = init_critic(jnp.asarray(x))
-        memory = () if critic_optimizer is None else critic_optimizer.init(critic)
-        return State(params, optimizer.init(params), critic, memory, jnp.zeros((), jnp.int32))
+        params, critic = _checks.numbers(params, "params"), init_critic(jnp.asarray(x))
+        memory = () if critic_optimizer is None else critic_optimizer.init(eqx.filter(critic, eqx.is_array))
+        first = optimizer.init(eqx.filter(params, eqx.is_array))
+        return State(params, first, critic, memory, jnp.zeros((), jnp.int32))
 
     def climb(state: State, x: Array, s: Array, key: Array) -> State:
         if critic_optimizer is None:
             return state
+        arrays, rest = eqx.partition(state.critic, eqx.is_array)
         up = _ascent(
-            lambda critic, i: (gain or loss)(critic, x, s, jax.random.fold_in(key, i)), critic_optimizer, retract
+            lambda arrays, i: (gain or loss)(eqx.combine(arrays, rest), x, s, jax.random.fold_in(key, i)),
+            critic_optimizer,
+            retract,
         )
-        critic, memory = lax.fori_loop(0, critic_steps, up, (state.critic, state.critic_optimizer))
-        return state._replace(critic=critic, critic_optimizer=memory)
+        arrays, memory = lax.fori_loop(0, critic_steps, up, (arrays, state.critic_optimizer))
+        return state._replace(critic=eqx.combine(arrays, rest), critic_optimizer=memory)
 
-    @jax.jit
+    @eqx.filter_jit
     def step(state: State, x: Float[Array, "n d"], key: Array) -> tuple[State, Info]:
         climb_key, loss_key = jax.random.split(key)
         x = _checks.floating(x)
         # The score is computed once.
-        s, pull_back = jax.vjp(lambda params: jnp.asarray(score_fn(params, x), x.dtype), state.params)
+        s, pull_back = eqx.filter_vjp(lambda params: jnp.asarray(score_fn(params, x), x.dtype), state.params)
         if s.shape != x.shape:
             raise InputError(f"score_fn(params, x) must return shape {x.shape}, the shape of x, got {s.shape}")
         state = climb(state, x, s, climb_key)
         value, slope = jax.value_and_grad(loss, argnums=2)(state.critic, x, s, loss_key)
         (gradient,) = pull_back(slope)
-        updates, memory = optimizer.update(gradient, state.optimizer, state.params)
-        params = jax.tree.map(jnp.add, state.params, updates)
+        updates, memory = optimizer.update(gradient, state.optimizer, eqx.filter(state.params, eqx.is_array))
+        params = eqx.apply_updates(state.params, updates)
         return state._replace(params=params, optimizer=memory, step=state.step + 1), Info(value)
 
     return Trainer(init, step)
@@ -163,7 +167,7 @@ def fit(
     method
         `maxsksd`, `ksd`, `lsd`, or any other pair of ``init`` and ``step``.
     params
-        First parameters of the model, any pytree.
+        First parameters of the model, any pytree: numbers are trained, functions (of a network of Equinox) stay.
     data
         Samples, (N, D).
     num_steps
@@ -212,13 +216,13 @@ def fit(
 
 @kept
 def _block(step: Callable[..., tuple[State, Info]], batch_size: int) -> Any:
-    @jax.jit
+    @eqx.filter_jit
     def block(state: State, steps: Int[Array, " k"], x: Float[Array, "n d"], key: Array) -> tuple[State, Info]:
         def one(state: State, i: Int[Array, ""]) -> tuple[State, Info]:
             rows_key, step_key = jax.random.split(jax.random.fold_in(key, i))
             return step(state, x[jax.random.randint(rows_key, (batch_size,), 0, x.shape[0])], step_key)
 
-        return lax.scan(one, state, steps)
+        return scan(one, state, steps)
 
     return block
 

@@ -52,7 +52,7 @@ def _read_parquet(path: Path, wanted: tuple[str, ...]) -> Found:
     try:
         from pyarrow import parquet
     except ImportError:
-        raise InputError(f"{path}: reading .parquet needs pyarrow: pip install 'slicestein[parquet]'") from None
+        raise InputError(f"{path}: reading .parquet needs pyarrow: pip install pyarrow") from None
     table = _parsed(path, "a Parquet file", parquet.read_table, path)
     index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # the row index of pandas is no parameter
     columns = {name: table[name].to_numpy() for name in table.column_names if name not in index}
@@ -77,7 +77,7 @@ def read_group(path: Path, group: str) -> Any:
     """A group of an ArviZ file, as an xarray dataset in memory."""
     found = [importlib.util.find_spec(name) is not None for name in ("xarray", "h5netcdf", "netCDF4")]
     if not (found[0] and any(found[1:])):
-        raise InputError(f"{path}: reading .nc needs xarray and h5netcdf: pip install 'slicestein[arviz]'")
+        raise InputError(f"{path}: reading .nc needs xarray and h5netcdf: pip install xarray h5netcdf")
     import xarray
 
     def load(path: Path) -> Any:

@@ -18,16 +18,16 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from slicestein import _checks
 from slicestein._checks import InputError
-from slicestein._loop import in_blocks, kept
+from slicestein._loop import in_blocks, kept, scan
 from slicestein.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -112,14 +112,14 @@ def algorithm(
     first_key = _checks.as_key(key)
 
     def init(particles: Any) -> State:
-        particles = jax.tree.map(_checks.floating, particles)
+        particles = _checks.numbers(particles, "particles")
         x = _flatten(particles)
         if x.shape[0] < 2:
             raise InputError(f"particles must have a leading axis of at least two, got {x.shape[0]}")
         _checks.finite(particles=x)
         return State(particles, optimizer.init(x), jnp.zeros((), jnp.int32), init_slices(x), first_key)
 
-    @jax.jit
+    @eqx.filter_jit
     def step(state: State, *arguments: Any) -> tuple[State, Info]:
         x = _flatten(state.particles)
         s = _flatten(_score(score_fn, state.particles, arguments)).astype(x.dtype)
@@ -158,7 +158,7 @@ def run(
     method
         `svgd`, `sliced_svgd`, or any other pair of ``init`` and ``step``.
     particles
-        Array (N, D), or a pytree of arrays with leading axis N.
+        Array (N, D), or a pytree of arrays with leading axis N; networks of Equinox, as ``eqx.filter_vmap`` makes them.
     num_steps
         Number of steps, or the most if the run stops early.
     arguments
@@ -201,7 +201,7 @@ def _block(step: Callable[..., tuple[State, Info]], arguments: Callable[..., tup
     def one(state: State, i: Int[Array, ""]) -> tuple[State, Info]:
         return step(state, *(() if arguments is None else arguments(i)))
 
-    return jax.jit(lambda state, steps: lax.scan(one, state, steps))
+    return eqx.filter_jit(lambda state, steps: scan(one, state, steps))
 
 
 def with_rule(kernel: Kernel, rule: str, num_particles: int) -> Kernel:
@@ -213,7 +213,8 @@ def with_rule(kernel: Kernel, rule: str, num_particles: int) -> Kernel:
 
 def _score(score_fn: Callable[..., Any], particles: Any, arguments: tuple[Any, ...]) -> Any:
     scores = score_fn(particles, *arguments)
-    expected, found = (jax.tree.map(jnp.shape, tree) for tree in (particles, scores))
+    scores = eqx.filter(scores, eqx.is_array_like)
+    expected, found = (jax.tree.map(jnp.shape, tree) for tree in (eqx.filter(particles, eqx.is_array), scores))
     if found != expected:
         raise InputError(f"score_fn(particles) must return arrays shaped as the particles, {expected}, got {found}")
     return scores
@@ -222,11 +223,12 @@ def _score(score_fn: Callable[..., Any], particles: Any, arguments: tuple[Any, .
 def _flatten(tree: Any) -> Float[Array, "n d"]:
     if isinstance(tree, jax.Array) and tree.ndim == 2:
         return tree
-    return jax.vmap(lambda one: ravel_pytree(one)[0])(tree)
+    return jax.vmap(lambda one: ravel_pytree(one)[0])(eqx.filter(tree, eqx.is_array_like))
 
 
 def _unflatten(x: Float[Array, "n d"], like: Any) -> Any:
     if isinstance(like, jax.Array) and like.ndim == 2:
         return x
-    _, unravel = ravel_pytree(jax.tree.map(lambda a: a[0], like))
-    return jax.vmap(unravel)(x)
+    arrays, rest = eqx.partition(like, eqx.is_array)
+    _, unravel = ravel_pytree(jax.tree.map(lambda a: a[0], arrays))
+    return eqx.combine(jax.vmap(unravel)(x), rest)

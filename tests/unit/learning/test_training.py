@@ -1,5 +1,6 @@
 """Training by discrepancies: models that are recovered, laws of the objectives, and errors that name their cause."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -161,6 +162,22 @@ def test_a_second_fit_compiles_nothing(name):
         assert not again
 
 
+@pytest.mark.parametrize("name", ["maxsksd", "ksd", "lsd"])
+def test_networks_of_equinox_are_trained_as_they_are(name):
+    """Weights are trained, activation functions stay, and what comes back can be called."""
+    network = eqx.nn.MLP(3, "scalar", 8, 1, key=jax.random.key(0))
+    score_fn = learning.score_from(lambda network, x: network(x) - 0.5 * jnp.sum(x**2))
+    critic = eqx.nn.MLP(3, 3, 8, 1, key=jax.random.key(1))
+    more = (lambda critic, x: jax.vmap(critic)(x), critic) if name == "lsd" else ()
+    method = getattr(learning, name)(score_fn, optax.adam(0.01), *more)
+    result = learning.fit(method, network, X, 20, key=0, batch_size=10, progress=False)
+    assert result.params.activation is network.activation
+    assert jnp.isfinite(result.params(X[0]))
+    assert not np.array_equal(result.params.layers[0].weight, network.layers[0].weight)
+    if name == "lsd":
+        assert not np.array_equal(result.state.critic.layers[0].weight, critic.layers[0].weight)
+
+
 def test_callback_ends_the_run():
     method = learning.ksd(gaussian_score, optax.adam(0.01))
     start = {"mean": jnp.zeros(3), "log_precision": jnp.zeros(3)}
@@ -202,5 +219,7 @@ def test_errors_name_their_cause():
         learning.ksd(gaussian_score, 0.01)
     with pytest.raises(ValueError, match="slice_steps must not be negative, got -1"):
         learning.maxsksd(gaussian_score, optax.adam(0.01), slice_steps=-1)
+    with pytest.raises(ValueError, match="params must be a pytree that holds numbers, got <"):
+        learning.fit(method, jnp.tanh, X, 5, key=0)
     with pytest.raises(FloatingPointError, match="the loss is not finite within steps 0 to 5: use a smaller"):
         fit(learning.ksd(lambda params, x: x * jnp.inf, optax.adam(0.01)))

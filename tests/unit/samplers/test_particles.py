@@ -1,10 +1,12 @@
 """Particle methods: check values, laws, the loop, pytrees, minibatches, faults."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import slicestein as ss
 from slicestein._stein import engine
@@ -256,6 +258,20 @@ def test_pytrees_are_moved_as_their_flat_array():
     np.testing.assert_allclose(one["b"][:, :, 0], other[:, 1:], rtol=1e-9)
 
 
+def test_networks_of_equinox_are_particles_as_they_are():
+    """Every network of a batch is a particle: its weights move, its activation function stays."""
+    make = lambda key: eqx.nn.MLP(2, "scalar", 4, 1, key=key)
+    start = eqx.filter_vmap(make)(jax.random.split(jax.random.key(0), 10))
+    log_prior = lambda one: -0.5 * sum(jnp.sum(w**2) for w in jax.tree.leaves(eqx.filter(one, eqx.is_array)))
+    method = ss.svgd(eqx.filter_vmap(eqx.filter_grad(log_prior)), optax.sgd(0.5))
+    networks = ss.run(method, start, 20, progress=False).particles
+    assert networks.activation is start.activation
+    assert eqx.filter_vmap(lambda one: one(jnp.ones(2)))(networks).shape == (10,)
+    first, last = (jax.vmap(lambda one: ravel_pytree(one)[0])(eqx.filter(n, eqx.is_array)) for n in (start, networks))
+    expected = ss.run(ss.svgd(lambda x: -x, optax.sgd(0.5)), first, 20, progress=False).particles
+    np.testing.assert_allclose(last, expected, rtol=1e-5)
+
+
 def test_minibatches_reach_the_score():
     data = jnp.asarray(np.random.default_rng(0).normal(3.0, 1.0, 1000))
     score = lambda mu, batch: 1000 * jnp.mean(batch[None] - mu, axis=1, keepdims=True) - mu
@@ -381,6 +397,8 @@ def test_faults_are_named():
         ss.grassmann_svgd(lambda x: -x, optax.adam(0.1), key=0, kernel="rbf")
     with pytest.raises(ValueError, match=r"bandwidth must be a number or have shape \(3,\)"):
         ss.sliced_svgd(lambda x: -x, optax.adam(0.1), kernel=ss.RBF(np.ones(2))).init(X)
+    with pytest.raises(ValueError, match="step_size must be positive, got GradientTransformation"):
+        ss.noisy_svgd(lambda x: -x, optax.adam(0.1), key=0)
     with pytest.raises(ValueError, match="refresh_every must be positive, got 0"):
         ss.sliced_svgd(lambda x: -x, optax.adam(0.1), refresh_every=0)
 
