@@ -268,6 +268,17 @@ def test_tails_that_a_rotation_hides_are_seen_along_the_radius():
     assert max(result.components, key=result.components.get) == "radius"
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_chain_that_is_stuck_where_scores_are_huge_is_elsewhere(dtype):
+    """Squares of the sums would overflow in single precision."""
+    x = np.random.default_rng(1).standard_normal((4, 250, 8)).astype(dtype)
+    score = -x
+    x[2], score[2] = 48, 7e16
+    result = ss.gof_test(x, score, key=0)
+    assert result.reason == "chain 3 is elsewhere"
+    assert all(np.isfinite([p.spread_error, p.shift_error]).all() for p in result.parameters)
+
+
 def test_slices_can_be_chosen_on_other_samples():
     other = np.random.default_rng(7).standard_normal((300, 10))
     other[:, 4] *= 1.5

@@ -27,6 +27,9 @@ from slicestein.rows.arrays import Chains, as_chains
 from slicestein.slices import Slices, unit_rows
 
 LEAST_DRAWS = 8  # of a chain, for R-hat to mean anything
+# That add up, for the memory of the bootstrap: most entries look at one direction or at the largest of many. Of 3, 6,
+# 10 and all, 3 keeps the level of autoregressions and finds a spread of 0.85 in one of 35 parameters of NUTS draws.
+MOST_DIRECTIONS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +148,7 @@ def _examine(plan: Plan, exchanged: Chains | None, rows: Chains, problem: Proble
         per_chain += more
     flip = 0.5
     if kind == "dependent":
-        memory = dependence.flip_probability(problem.rows.x)
+        memory = dependence.flip_probability(problem.rows.x, MOST_DIRECTIONS)
         flip = dependence.between_blocks(memory, sums.counts.mean())
     weights = draw_weights(kind, problem.rng, problem.num_bootstrap, (per_chain,) * num_chains, flip)
     return judge(plan, sums, weights, kind, num_chains if kind == "dependent" else 1, problem.rng)

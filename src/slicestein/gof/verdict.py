@@ -128,15 +128,19 @@ def slice_forms(
 ) -> Float[np.ndarray, "b m"]:
     """Quadratic forms of every slice; signs keep the diagonal, which is then a constant.
 
-    Cost: O(B N M F) as matrix products in single precision, in blocks of slices.
+    Cost: O(B N M F) as matrix products in single precision, in blocks of slices, each slice in units of its largest sum:
+    squares of what a chain far out has added up would overflow.
     """
     count, num, features = sums.shape
     step = max(1, DRAW_VALUES // (len(weights) * features))
     forms = np.empty((len(weights), num))
     for i in range(0, num, step):
-        some = sums[:, i : i + step].astype(np.float32, copy=False)
+        some = sums[:, i : i + step]
+        unit = np.maximum(np.abs(some).max((0, 2)), np.finfo(sums.dtype).tiny)
+        some = (some / unit[:, None]).astype(np.float32, copy=False)
         drawn = (weights @ some.reshape(count, -1)).reshape(len(weights), -1, features)
         forms[:, i : i + step] = np.einsum("bmf,bmf->bm", drawn, drawn)
         if not null.are_signs(kind):
             forms[:, i : i + step] -= weights**2 @ np.einsum("nmf,nmf->nm", some, some)
+        forms[:, i : i + step] *= unit.astype(float) ** 2
     return forms
