@@ -94,7 +94,8 @@ def parameter_scores(
         mean_t * (along - size * mean_a) + mean_a * (sums.positions - size * mean_t) - (sums.slopes - size * mean_slope)
     )
     shift_error, ratio_error = (
-        np.std(weights[1:] @ part.astype(np.float32), axis=0, dtype=float) / total for part in (along - size * mean_a, influence)
+        np.std(weights[1:] @ part.astype(np.float32), axis=0, dtype=float) / total
+        for part in (along - size * mean_a, influence)
     )
     unit, spread = np.sqrt(variances), np.sqrt(ratio)
     largest = kinds.max(2)  # of a kind, over the parameters

@@ -128,8 +128,8 @@ def slice_forms(
 ) -> Float[np.ndarray, "b m"]:
     """Quadratic forms of every slice; signs keep the diagonal, which is then a constant.
 
-    Cost: O(B N M F) as matrix products in single precision, in blocks of slices, each slice in units of its largest sum:
-    squares of what a chain far out has added up would overflow.
+    Cost: O(B N M F) as matrix products in single precision, in blocks of slices. Every slice is in units of its largest
+    sum: squares of what a chain far out has added up would overflow.
     """
     count, num, features = sums.shape
     step = max(1, DRAW_VALUES // (len(weights) * features))
