@@ -15,15 +15,16 @@ from slicestein import _checks
 from slicestein._checks import InputError
 from slicestein._directions.starts import INITS, Init
 from slicestein.gof import chains, dependence
-from slicestein.gof.measure import MOST_BLOCKS, block_ends, in_time, measure
-from slicestein.gof.method import Bootstrap, Method, Problem, choose_bootstrap, split
+from slicestein.gof.measure import Sums
+from slicestein.gof.method import Bootstrap, Method, Problem, choose_bootstrap, spread_out, stretch
 from slicestein.gof.null import Kind, draw_weights
 from slicestein.gof.parameters import findings
-from slicestein.gof.plan import Plan, exchange, make_plan, plan_given
+from slicestein.gof.plan import EXCHANGE_VALUES, Plan, exchange, make_plan, plan_given
 from slicestein.gof.result import GofResult
+from slicestein.gof.survey import Layout, gather, lay_out, plan_rows, survey
 from slicestein.gof.verdict import Verdict, judge
 from slicestein.kernels import RBF, Kernel
-from slicestein.rows.arrays import Chains, as_chains
+from slicestein.rows.arrays import as_chains
 from slicestein.slices import Slices, unit_rows
 
 LEAST_DRAWS = 8  # of a chain, for R-hat to mean anything
@@ -88,38 +89,42 @@ class MaxSKSD(Method):
     def test(self, problem: Problem) -> GofResult:
         """Plan, measure, verdict."""
         kind, problem = choose_bootstrap(self.bootstrap, problem)
-        plan, train, rows = self._plan(problem)
-        exchanged = train if self.train is None and plan.whitening is not None else None
-        found = _examine(plan, exchanged, rows, problem, kind)
+        layout, plan, exchanged, num_train = self._plan(problem)
+        sums, per_chain = survey(problem.rows, layout, plan, exchanged)
+        found = _judge(plan, sums, per_chain, problem, kind)
         return self.result(
             problem,
             found.outcome,
             null=kind,
-            num_train=0 if train is None else train.num_samples,
-            num_test=rows.num_samples,
+            num_train=num_train,
+            num_test=layout.late[0] * layout.late[1],
             slices=plan.slices,
             per_slice=found.per_slice,
             per_dimension=_shares(plan, found),
             components=found.components,
-            **_of_parameters(plan, rows, found, problem),
+            **_of_parameters(plan, layout, found, problem),
         )
 
-    def _plan(self, problem: Problem) -> tuple[Plan, Chains | None, Chains]:
-        """The plan, the rows it was made on and the rows to test."""
+    def _plan(self, problem: Problem) -> tuple[Layout, Plan, Plan | None, int]:
+        """Which rows are tested, the plan, the plan for the rows that it was made on, and how many these are."""
         rows = problem.rows
+        every = Layout(*rows.shape[:2])
         if self.slices is not None:
             _checks.slices_fit(self.slices, score_dim=rows.dim, input_dim=rows.dim)
-            return plan_given(self.slices, rows, self.kernel), None, rows
-        if self.train is None:
-            train, rows = split(problem)
-        else:
-            train = as_chains(*self.train, "train")
-            _checks.as_wide_as(rows.x, train=train.x)
-        _checks.columns_vary(train.flat[0])
+            _, some = gather(rows, every, plan_rows(rows.dim))
+            return every, plan_given(self.slices, some, self.kernel), None, 0
         omnibus = self.omnibus and self.optimize == "rg"
+        if self.train is None:
+            layout = lay_out(problem)
+            train, others = gather(rows, layout, EXCHANGE_VALUES // rows.dim if omnibus else 0)
+        else:
+            layout, train, others = every, as_chains(*self.train, "train"), None
+            _checks.as_wide_as(np.empty((0, rows.dim)), train=train.x)
+        _checks.columns_vary(train.flat[0])
         names = ("optimize", "init", "num_slices", "steps", "standardize", "kernel")
         plan = make_plan(train, problem.rng, omnibus=omnibus, **{name: getattr(self, name) for name in names})
-        return plan, train, rows
+        exchanged = exchange(plan, others) if omnibus and others is not None else None
+        return layout, plan, exchanged, train.num_samples
 
 
 # Options that say how slices are chosen.
@@ -130,31 +135,27 @@ def _default(name: str) -> Any:
     return next(field.default for field in dataclasses.fields(MaxSKSD) if field.name == name)
 
 
-def _examine(plan: Plan, exchanged: Chains | None, rows: Chains, problem: Problem, kind: Kind) -> Verdict:
-    """Measure the rows, and those of the plan with a plan that is made on the others, and judge the sums."""
-    num_chains, draws, _ = rows.x.shape
-    share = 1.0 if exchanged is None else rows.num_samples / (rows.num_samples + exchanged.num_samples)
-    ends, per_chain = block_ends(num_chains, draws, round(share * MOST_BLOCKS))
-    sums = measure(plan, *rows.flat, ends)
-    if exchanged is not None:
-        early, more = block_ends(num_chains, exchanged.x.shape[1], MOST_BLOCKS - len(ends))
-        sums = in_time(measure(exchange(plan, rows), *exchanged.flat, early), sums, num_chains)
-        per_chain += more
+def _judge(plan: Plan, sums: Sums, per_chain: int, problem: Problem, kind: Kind) -> Verdict:
+    """The verdict from sums over so many blocks of every chain."""
+    num_chains = problem.rows.shape[0]
     flip = 0.5
     if kind == "dependent":
-        memory = dependence.flip_probability(problem.rows.x)
+        memory = dependence.flip_probability(stretch(problem.rows), problem.rows.num_samples)
         flip = dependence.between_blocks(memory, sums.counts.mean())
     weights = draw_weights(kind, problem.rng, problem.num_bootstrap, (per_chain,) * num_chains, flip)
     return judge(plan, sums, weights, kind, num_chains if kind == "dependent" else 1, problem.rng)
 
 
-def _of_parameters(plan: Plan, rows: Chains, found: Verdict, problem: Problem) -> dict[str, Any]:
+def _of_parameters(plan: Plan, layout: Layout, found: Verdict, problem: Problem) -> dict[str, Any]:
     """What the result says of single parameters and of the chains."""
     more: dict[str, Any] = {"stray_chain": found.stray_chain}
-    if rows.ordered and rows.x.shape[1] >= LEAST_DRAWS:
-        more |= {"rhat": chains.rhat(rows.x), "ess": chains.ess(rows.x)}
+    num_chains, draws = layout.late
+    if problem.rows.ordered and draws >= LEAST_DRAWS:
+        some = spread_out(problem.rows, layout.cut)
+        more["rhat"] = chains.rhat(some)
+        more["ess"] = chains.long_ess(stretch(problem.rows), some, num_chains * draws)
     if found.parameters is not None:
-        names = list(problem.names or (f"x[{d}]" for d in range(rows.dim)))
+        names = list(problem.names or (f"x[{d}]" for d in range(problem.rows.dim)))
         more["parameters"] = findings(found.parameters, names, plan.spread, problem.alpha)
     return more
 

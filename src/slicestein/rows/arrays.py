@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
+from slicestein.rows.source import Rows, Source
 
 # A column whose values are so coarse, in standard deviations, has lost its shape to rounding.
 COARSEST = 0.05
 
 
-class Chains(NamedTuple):
-    """Samples and scores (chains, draws, D); independent samples are one chain.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chains(Source):
+    """Samples and scores (chains, draws, D) in memory; independent samples are one chain.
 
     ``ordered``: whether consecutive draws may depend on each other.
     """
@@ -26,14 +29,10 @@ class Chains(NamedTuple):
     ordered: bool
 
     @property
-    def num_samples(self) -> int:
-        """N, over all chains."""
-        return self.x.shape[0] * self.x.shape[1]
-
-    @property
-    def dim(self) -> int:
-        """D."""
-        return self.x.shape[2]
+    def shape(self) -> tuple[int, int, int]:
+        """Chains, draws of each, and D."""
+        chains, draws, dim = self.x.shape
+        return chains, draws, dim
 
     @property
     def flat(self) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
@@ -42,7 +41,19 @@ class Chains(NamedTuple):
 
     def part(self, draws: slice) -> Chains:
         """The same stretch of every chain."""
-        return self._replace(x=self.x[:, draws], s=self.s[:, draws])
+        return Chains(self.x[:, draws], self.s[:, draws], self.ordered)
+
+    def in_order(self) -> Chains:
+        return Chains(self.x, self.s, True)
+
+    def read(self, start: int, stop: int) -> Rows:
+        return Rows(*(z[start:stop] for z in self.flat))
+
+    def samples(self, rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n d"]:
+        return self.flat[0][rows]
+
+    def gather(self, rows: Int[np.ndarray, " n"]) -> Rows:
+        return Rows(*(z[rows] for z in self.flat))
 
 
 def as_rows(x: Any, score: ScoreLike, name: str = "x") -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
@@ -72,7 +83,8 @@ def as_chains(x: Any, score: ScoreLike, name: str = "x") -> Chains:
     _checks.finite(**{score_name: values})
     dtype = np.promote_types(samples.dtype, values.dtype)
     lead = samples.shape if samples.ndim == 3 else (1, *samples.shape)
-    rows, s = (z.astype(dtype, copy=False).reshape(lead) for z in (samples, values))
+    # Flat first: rows of a view that is not contiguous are copied once, here.
+    rows, s = (z.astype(dtype, copy=False).reshape(-1, lead[2]).reshape(lead) for z in (samples, values))
     return Chains(rows, s, samples.ndim == 3)
 
 
