@@ -6,6 +6,7 @@ chunks and of the sums, whatever the number of rows.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -83,7 +84,8 @@ class Measured(NamedTuple):
         return Measured(*((one or two) if one is None or two is None else one + two for one, two in pairs))
 
 
-class Survey(NamedTuple):
+@dataclass(frozen=True)
+class Survey:
     """What is measured where. Small, of plain arrays: it is sent to where the rows are."""
 
     layout: Layout

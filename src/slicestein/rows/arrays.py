@@ -68,7 +68,7 @@ def as_chains(x: Any, score: ScoreLike, name: str = "x") -> Chains:
 
     ``name`` is that of the samples in messages.
     """
-    samples = _real(name, x)
+    samples = real(name, x)
     if samples.ndim not in (2, 3) or 0 in samples.shape:
         hint = f"; for one-dimensional samples pass {name}[:, None]" if samples.ndim == 1 else ""
         raise InputError(f"{name} must have shape (N, D) or (chains, draws, D), got {samples.shape}{hint}")
@@ -77,7 +77,7 @@ def as_chains(x: Any, score: ScoreLike, name: str = "x") -> Chains:
         raise InputError(f"{name} must hold at least two samples, got shape {samples.shape}")
     _checks.finite(**{name: samples})
     score_name = "score" if name == "x" else f"the score of {name}"
-    values = score_at(score, flat).reshape(samples.shape) if callable(score) else _real(score_name, score)
+    values = score_at(score, flat).reshape(samples.shape) if callable(score) else real(score_name, score)
     if values.shape != samples.shape:
         raise InputError(f"{score_name} must have the shape of {name}, {samples.shape}, got {values.shape}")
     _checks.finite(**{score_name: values})
@@ -97,7 +97,7 @@ def score_at(score_fn: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n
             f"score(x) must return shape {x.shape}, the shape of x, got {shape}: pass a function of the "
             "whole batch, for example score_from(log_density)"
         )
-    values = _real("score(x)", found)
+    values = real("score(x)", found)
     if isinstance(found, jax.Array) and values.dtype == np.float32:
         _resolved(x)
     return values
@@ -122,7 +122,8 @@ def coarse_columns(x: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " d"]:
     return coarse & (np.ptp(x, axis=0) > 0)
 
 
-def _real(name: str, value: Any) -> np.ndarray:
+def real(name: str, value: Any) -> np.ndarray:
+    """An array of real numbers, of single or double precision."""
     if isinstance(value, jax.core.Tracer):
         raise InputError(f"{name} is traced: call this outside of jit, vmap and grad, its values are looked at")
     try:

@@ -49,6 +49,11 @@ class Source(abc.ABC):
         return None
 
     @property
+    def score_fn(self) -> Callable[[Any], Any] | None:
+        """The function that gives the scores, where there is one."""
+        return None
+
+    @property
     def num_samples(self) -> int:
         """N, over all chains."""
         return self.shape[0] * self.shape[1]
@@ -84,7 +89,7 @@ class Source(abc.ABC):
                 yield run[:end]
                 run = run[end:]
 
-    def fold(self, visit: Callable[[int, np.ndarray, np.ndarray], T]) -> T:
+    def fold(self, visit: Callable[[int, Any, Any], Any]) -> Any:
         """The sum of ``visit(start, x, s)`` over all chunks."""
         return in_pairs(visit(start, *self.read(start, stop)) for start, stop in chunks(self.num_samples, self.dim))
 
