@@ -151,7 +151,7 @@ def test_methods_that_need_all_rows_load_few_and_refuse_many(monkeypatch):
         == ss.gof_test(X[:500], -X[:500], key=0, method="ksd").statistic
     )
     monkeypatch.setattr("slicestein.gof.method.MEMORY_VALUES", 1000)
-    with pytest.raises(ss.InputError, match="ksd needs all rows in memory.*or use a maxsksd method"):
+    with pytest.raises(ss.InputError, match=r"ksd needs all rows in memory.*or use a maxsksd method"):
         ss.gof_test(rows, key=0, method="ksd")
 
 

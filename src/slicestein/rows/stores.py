@@ -16,7 +16,10 @@ from slicestein.rows.variables import flatten_posterior
 
 
 class StoredPosterior(Table):
-    """The posterior group of an ArviZ file, .nc or .zarr; variables of any shape are columns with names."""
+    """The posterior group of an ArviZ file, .nc or .zarr; variables of any shape are columns with names.
+
+    Variables of a .zarr are in alphabetical order.
+    """
 
     def __init__(self, path: Path):
         self.path = path
@@ -28,6 +31,8 @@ class StoredPosterior(Table):
         engine = {"engine": "zarr", "consolidated": False} if needed == "zarr" else {}
         kind = "an ArviZ file with a posterior group: write it with ArviZ"
         self._posterior = parsed(path, kind, xarray.open_dataset, path, group="posterior", **engine)
+        # A Zarr store has no order of its own: that of a listing of its folder is no better.
+        self._variables = sorted(map(str, self._posterior.data_vars)) if needed == "zarr" else None
         first, self.names = self._columns(0, slice(0, 1))
         self.chains, draws = (self._posterior.sizes[name] for name in ("chain", "draw"))
         self.shape = (self.chains * draws, first.shape[1])
@@ -38,7 +43,7 @@ class StoredPosterior(Table):
     def _columns(self, chain: int, draws: slice) -> tuple[np.ndarray, tuple[str, ...]]:
         try:
             some = self._posterior.isel(chain=[chain], draw=draws)
-            x, names = flatten_posterior(some)
+            x, names = flatten_posterior(some, self._variables)
         except InputError as error:
             raise InputError(f"{self.path}: {error}") from None
         return x[0], names
