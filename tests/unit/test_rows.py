@@ -6,11 +6,12 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 import slicestein as ss
-from slicestein.rows import source, streamed
+from slicestein.rows import opening, source
 from tests.unit.standard_input import autoregression, normal
 
 X = normal(3000, 4)
@@ -133,7 +134,7 @@ def test_precision_and_byte_order_are_those_of_the_file(tmp_path):
 
 def test_a_score_function_sees_chunks_of_one_size(monkeypatch):
     """A compiled function is compiled once; scores of a large array are not kept."""
-    monkeypatch.setattr(streamed, "SCORES_KEPT", 1000)
+    monkeypatch.setattr(opening, "SCORES_KEPT", 1000)
     sizes = set()
 
     def watched(x):
@@ -153,6 +154,33 @@ def test_methods_that_need_all_rows_load_few_and_refuse_many(monkeypatch):
     monkeypatch.setattr("slicestein.gof.method.MEMORY_VALUES", 1000)
     with pytest.raises(ss.InputError, match=r"ksd needs all rows in memory.*or use a maxsksd method"):
         ss.gof_test(rows, key=0, method="ksd")
+
+
+@pytest.mark.parametrize("statistic", ["u", "v"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sksd_of_a_source_is_that_of_arrays(statistic, dtype):
+    """To the 1e-5 of the mean of h(x, x) at which the spectrum is cut; bandwidths are those of the same rows."""
+    slices, x = ss.Slices.random(0, 5, 4), 1.1 * X.astype(dtype) + 3
+    with jax.enable_x64(True):
+        expected = ss.sksd(x, 3 - x, slices, statistic=statistic, per_slice=True)
+        diagonal = 3000 * (ss.sksd(x, 3 - x, slices, statistic="v") - ss.sksd(x, 3 - x, slices))
+    rows = ss.rows.open((x[i : i + 700], 3 - x[i : i + 700]) for i in range(0, 3000, 700))
+    found = ss.sksd(rows, None, slices, statistic=statistic, per_slice=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * float(diagonal) / 5 / 3000)
+    assert ss.sksd(rows, None, slices, statistic=statistic) == found.sum()
+    with pytest.raises(ss.InputError, match="use a kernel with a spectrum"):
+        ss.sksd(rows, None, slices, kernel=ss.IMQ())
+    with pytest.raises(ss.InputError, match="score is missing"):
+        ss.sksd(x, None, slices)
+
+
+def test_sets_to_compare_may_be_sources(tmp_path):
+    sets = {"right": X, "wide": 1.2 * normal(2000, 4, seed=1)}
+    expected = ss.quality.compare(sets, score_fn, key=0)
+    sources = {"right": ss.rows.open(write(tmp_path, ".npy")), "wide": ss.rows.open(iter([sets["wide"]]))}
+    assert ss.quality.compare(sources, score_fn, key=0) == expected
+    with_scores = {name: ss.rows.open(iter([(x, -x)])) for name, x in sets.items()}
+    assert ss.quality.compare(with_scores, None, key=0) == expected
 
 
 # --- faults ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import typer
@@ -21,6 +21,7 @@ from slicestein._cli import demo, inputs, interrupt, output
 from slicestein._cli.inputs import TargetKind
 from slicestein._stein import compiled
 from slicestein.gof.door import gof_test
+from slicestein.rows.opening import files_of, open_rows
 
 app = typer.Typer(
     add_completion=False,
@@ -67,7 +68,10 @@ def _start(
 
 @app.command(name="test")
 def run_test(
-    samples: Annotated[Path, typer.Argument(help="Samples: .npy, .npz, .csv, .parquet, or ArviZ .nc.")],
+    samples: Annotated[
+        Path,
+        typer.Argument(help="Samples: .npy, .npz, .csv, .parquet, ArviZ .nc or .zarr; a folder or a pattern of them."),
+    ],
     score: Annotated[
         Path | None, typer.Option(help="Scores at the samples, in a file of the same shape; of nutpie, the same .nc.")
     ] = None,
@@ -82,20 +86,30 @@ def run_test(
     arrays: Annotated[Path | None, typer.Option(help="Write null draws and slices to this .npz file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
     as_json: Json = False,
+    dask: Annotated[
+        str | None,
+        typer.Option(metavar="local|ADDRESS", help="Work on a Dask cluster: of this machine, or tcp://HOST:PORT."),
+    ] = None,
 ) -> None:
     """Test whether SAMPLES fit the model. Status 0: they may; 1: they do not; 2: bad input."""
     inputs.check_model(None if score is None else [score], target, target_kind)
     _check_options(method, alpha, num_bootstrap)
     files = output.Files(report, arrays)
-    files.check(force=force, inputs=(samples, score))
-    data = inputs.read(samples, score, chains)
-    if target is not None:
-        data = inputs.with_scores(data, inputs.load_target(target, target_kind))
-    if score is None or score.suffix.lower() != ".nc":  # draws of nutpie are unconstrained
-        inputs.warn_of_bounds(data)
-    result = gof_test(
-        data.x, data.score, key=key, method=method, alpha=alpha, num_bootstrap=num_bootstrap, names=data.names
-    )
+    files.check(force=force, inputs=(*files_of(samples), score))
+    options: dict[str, Any] = {"key": key, "method": method, "alpha": alpha, "num_bootstrap": num_bootstrap}
+    score_fn = None if target is None else inputs.load_target(target, target_kind)
+    if dask is not None or inputs.are_many(samples) or inputs.are_large(samples):
+        with inputs.connected(dask, target):
+            rows = open_rows(samples, score_fn or score, chains=chains, dtype=float, dask=dask is not None)
+            data = inputs.some_rows(rows)
+            inputs.warn_of_bounds(data)
+            result = gof_test(rows, **options)
+    else:
+        data = inputs.read(samples, score, chains)
+        data = data if score_fn is None else inputs.with_scores(data, score_fn)
+        if score is None or score.suffix.lower() != ".nc":  # draws of nutpie are unconstrained
+            inputs.warn_of_bounds(data)
+        result = gof_test(data.x, data.score, names=data.names, **options)
     if as_json:
         output.print_json({"samples": str(samples), **output.verdict(result)})
     else:

@@ -11,8 +11,8 @@ from slicestein._checks import InputError, ScoreLike
 from slicestein.gof.method import Method, Problem
 from slicestein.gof.methods import as_method
 from slicestein.gof.result import GofResult
+from slicestein.rows.opening import as_source
 from slicestein.rows.source import Source
-from slicestein.rows.streamed import as_source
 
 
 def gof_test(

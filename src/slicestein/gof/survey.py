@@ -6,7 +6,9 @@ chunks and of the sums, whatever the number of rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -99,23 +101,27 @@ class Survey:
         stop = start + len(x)
         before, then = self.layout.early_before(start), self.layout.early_before(stop)
         if before == then:
-            return Measured(_span(self.plan, x, s, self.ends, start - before), None)
+            return Measured(span(partial(measure, self.plan), x, s, self.ends, start - before), None)
         early = self.layout.are_early(start, stop)
-        late = _span(self.plan, x[~early], s[~early], self.ends, start - before)
+        late = span(partial(measure, self.plan), x[~early], s[~early], self.ends, start - before)
         if self.exchanged is None:
             return Measured(late, None)
-        return Measured(late, _span(self.exchanged, x[early], s[early], self.early_ends, before))
+        return Measured(late, span(partial(measure, self.exchanged), x[early], s[early], self.early_ends, before))
 
 
-def _span(
-    plan: Plan, x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"], ends: Int[np.ndarray, " b"], first: int
+def span(
+    sums_of: Callable[[np.ndarray, np.ndarray, np.ndarray], Sums],
+    x: Float[np.ndarray, "n d"],
+    s: Float[np.ndarray, "n d"],
+    ends: Int[np.ndarray, " b"],
+    first: int,
 ) -> Span | None:
     """Sums over rows of which the first is number ``first`` among those whose blocks end at ``ends``."""
     if not len(x):
         return None
     stop = first + len(x)
     blocks = slice(int(np.searchsorted(ends, first, "right")), int(np.searchsorted(ends, stop)) + 1)
-    return Span(blocks.start, measure(plan, x, s, np.minimum(ends[blocks], stop) - first))
+    return Span(blocks.start, sums_of(x, s, np.minimum(ends[blocks], stop) - first))
 
 
 def lay_out(problem: Problem) -> Layout:

@@ -11,20 +11,31 @@ from typing import Any, Literal
 
 import numpy as np
 
-from slicestein._checks import InputError
+from slicestein._checks import InputError, ScoreLike
+from slicestein.rows.arrays import as_chains
+from slicestein.rows.cluster import ClusterRows, from_dask, from_loaders, is_dask, on_workers
 from slicestein.rows.formats import SAMPLE_ARRAYS, SCORE_ARRAYS
 from slicestein.rows.parquet import ParquetTable
+from slicestein.rows.source import Source
 from slicestein.rows.spool import CsvTable, npz_table, spool
 from slicestein.rows.stores import StoredPosterior
 from slicestein.rows.streamed import StreamedRows
 from slicestein.rows.tables import ArrayTable, Joined, Table, npy_table
 
+# Samples in memory whose scores a function gives: up to so many values all scores are kept, 128 MB.
+SCORES_KEPT = 2**24
 FORMATS = (".npy", ".npz", ".csv", ".parquet", ".nc", ".zarr")
 
 
 def open_rows(
-    rows: Any, score: Any = None, *, chains: int | Literal["files"] | None = None, progress: bool = True
-) -> StreamedRows:
+    rows: Any,
+    score: Any = None,
+    *,
+    chains: int | Literal["files"] | None = None,
+    dtype: Any = None,
+    dask: bool = False,
+    progress: bool = True,
+) -> StreamedRows | ClusterRows:
     """Rows for a test that need not fit into memory.
 
     Parameters
@@ -39,6 +50,12 @@ def open_rows(
     chains
         Into how many chains of equal length the rows are cut; ``"files"``: every file is one. By default independent
         samples, or the chains that the file itself has.
+    dtype
+        What numbers are turned into; by default they keep the precision of the file.
+    dask
+        Whether files are read and measured by the workers of the Dask cluster that is connected
+        (``distributed.Client``): they must see the files by the same paths, and the answer is that of one machine. Dask
+        arrays are given to the test as they are; ``rows`` may also be a list of delayed loaders, one per file.
     progress
         Show a bar while all rows are read, on a terminal.
 
@@ -56,8 +73,10 @@ def open_rows(
     >>> ss.gof_test(rows, lambda x: -x, key=0).verdict
     'fits'
     """
+    if isinstance(rows, list | tuple) and rows and all(is_dask(one) for one in rows):
+        return from_loaders(rows, score, chains if isinstance(chains, int) else None)
     if _is_path(rows):
-        tables = [_table(path, SAMPLE_ARRAYS) for path in _files(rows)]
+        tables = [_table(path, SAMPLE_ARRAYS) for path in files_of(rows)]
         table: Table = Joined(tables) if len(tables) > 1 else tables[0]
         lengths = [one.shape[0] for one in tables]
     else:
@@ -66,11 +85,12 @@ def open_rows(
             raise InputError("score is given twice: the chunks have it already")
         score, lengths = found if score is None else score, []
     cut = _chains(table, chains, lengths)
-    source = StreamedRows(table, chains=cut, ordered=cut is not None, progress=progress)
+    source = StreamedRows(table, chains=cut, ordered=cut is not None, progress=progress, dtype=dtype)
     if _is_path(score):
-        scores = [_table(path, SCORE_ARRAYS) for path in _files(score)]
+        scores = [_table(path, SCORE_ARRAYS) for path in files_of(score)]
         score = Joined(scores) if len(scores) > 1 else scores[0]
-    return source if score is None else source.with_score(score)
+    source = source if score is None else source.with_score(score)
+    return on_workers(source) if dask else source
 
 
 def _is_path(value: Any) -> bool:
@@ -87,7 +107,7 @@ def _from_chunks(rows: Any) -> tuple[Table, Table | None]:
     return spool(rows, "rows")
 
 
-def _files(given: Any) -> list[Path]:
+def files_of(given: Any) -> list[Path]:
     """Files of a path, a folder, a pattern or a list, in the order of their names."""
     if isinstance(given, list | tuple):
         return [Path(one) for one in given]
@@ -144,3 +164,22 @@ def _chains(table: Table, chains: int | Literal["files"] | None, lengths: list[i
     if not isinstance(chains, int) or chains < 1 or table.shape[0] % chains:
         raise InputError(f"chains: {table.shape[0]} rows cannot be cut into {chains} chains of equal length")
     return chains
+
+
+def as_source(x: Any, score: ScoreLike | None, name: str = "x") -> Source:
+    """A source of rows from what a test is given: arrays, arrays of Dask, or a source."""
+    if isinstance(x, Source):
+        if score is None:
+            return x
+        if not isinstance(x, StreamedRows):
+            raise InputError("score is given twice: the source of rows has it already")
+        return x.with_score(score)
+    if is_dask(x) and score is not None:
+        return from_dask(x, score, name)
+    if score is None:
+        raise InputError("score is missing: pass the gradient of the log-density at x or a function that gives it")
+    large = isinstance(x, np.ndarray) and x.size > SCORES_KEPT
+    if isinstance(x, np.memmap) or (large and callable(score)):
+        table = ArrayTable(x, name)
+        return StreamedRows(table, chains=table.chains, ordered=table.chains is not None).with_score(score)
+    return as_chains(x, score, name)

@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from slicestein._checks import InputError, ScoreLike
+from slicestein._checks import InputError
 from slicestein._loop import ProgressBar
-from slicestein.rows.arrays import as_chains, score_at
+from slicestein.rows.arrays import score_at
 from slicestein.rows.source import Rows, Source, chunk_rows, chunks, in_pairs
 from slicestein.rows.tables import ArrayTable, Table
-
-# Samples in memory whose scores a function gives: up to so many values all scores are kept, 128 MB.
-SCORES_KEPT = 2**24
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -32,6 +29,7 @@ class StreamedRows(Source):
     chains: int | None = None
     columns: tuple[int, ...] | None = None  # of the scores, in the order of the samples
     progress: bool = False
+    dtype: Any = None  # that numbers are turned into
     ordered: bool = False
 
     @property
@@ -73,8 +71,8 @@ class StreamedRows(Source):
             s = s if self.columns is None else s[:, self.columns]
             if start == 0 and np.array_equal(x, s) and x.any():
                 raise InputError(f"{self.score.place(0)}: holds the samples themselves: give the file of their scores")
-            return _alike(x, s)
-        return _alike(x, self._scores_at(x, lambda row: self.table.place(start + row)))
+            return alike(x, s)
+        return alike(x, self._scores_at(x, lambda row: self.table.place(start + row)))
 
     def samples(self, rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n d"]:
         parts = [self._checked(self.table, int(run[0]), int(run[-1]) + 1)[run - run[0]] for run in self.runs(rows)]
@@ -84,7 +82,7 @@ class StreamedRows(Source):
         if isinstance(self.score, Table):
             return super().gather(rows)
         x = self.samples(rows)
-        return _alike(x, self._scores_at(x, lambda row: self.table.place(int(rows[row]))))
+        return alike(x, self._scores_at(x, lambda row: self.table.place(int(rows[row]))))
 
     def fold(self, visit: Callable[[int, Any, Any], Any]) -> Any:
         with ProgressBar("rows", self.num_samples, wanted=self.progress) as advance:
@@ -98,7 +96,8 @@ class StreamedRows(Source):
 
     def _checked(self, table: Table, start: int, stop: int) -> Float[np.ndarray, "n d"]:
         values = table.read(start, stop)
-        _require_finite(values, lambda row: table.place(start + row), "drop those rows or mend the run")
+        values = values if self.dtype is None else values.astype(self.dtype, copy=False)
+        require_finite(values, lambda row: table.place(start + row), "drop those rows or mend the run")
         return values
 
     def _scores_at(self, x: Float[np.ndarray, "n d"], place: Callable[[int], str]) -> Float[np.ndarray, "n d"]:
@@ -113,18 +112,20 @@ class StreamedRows(Source):
                 full = np.concatenate([some, np.broadcast_to(some[-1], (step - len(some), self.dim))])
             parts.append(score_at(self.score, full)[: len(some)])
         scores = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        _require_finite(scores, lambda row: f"score at {place(row)}", "drop those samples or mend the model")
+        require_finite(scores, lambda row: f"score at {place(row)}", "drop those samples or mend the model")
         return scores
 
 
-def _require_finite(values: np.ndarray, place: Callable[[int], str], remedy: str) -> None:
+def require_finite(values: np.ndarray, place: Callable[[int], str], remedy: str) -> None:
+    """Require finite values, and say where the first bad one is."""
     good = np.isfinite(values)
     if not good.all():
         row, column = (int(i) for i in np.argwhere(~good)[0])
         raise InputError(f"{place(row)}, column {column}: is NaN or infinite: {remedy}")
 
 
-def _alike(x: np.ndarray, s: np.ndarray) -> Rows:
+def alike(x: np.ndarray, s: np.ndarray) -> Rows:
+    """Samples and scores of one type."""
     dtype = np.promote_types(x.dtype, s.dtype)
     return Rows(x.astype(dtype, copy=False), s.astype(dtype, copy=False))
 
@@ -139,20 +140,3 @@ def _same_columns(score: Table, names: Sequence[str] | None) -> tuple[int, ...] 
             f"{score.place(0)} has no column {lacking[0]!r}, which the samples have: name the columns alike"
         )
     return tuple(places[name] for name in names)
-
-
-def as_source(x: Any, score: ScoreLike | None, name: str = "x") -> Source:
-    """A source of rows from what a test is given: arrays, arrays of Dask, or a source."""
-    if isinstance(x, Source):
-        if score is None:
-            return x
-        if not isinstance(x, StreamedRows):
-            raise InputError("score is given twice: the source of rows has it already")
-        return x.with_score(score)
-    if score is None:
-        raise InputError("score is missing: pass the gradient of the log-density at x or a function that gives it")
-    large = isinstance(x, np.ndarray) and x.size > SCORES_KEPT
-    if isinstance(x, np.memmap) or (large and callable(score)):
-        table = ArrayTable(x, name)
-        return StreamedRows(table, chains=table.chains, ordered=table.chains is not None).with_score(score)
-    return as_chains(x, score, name)
