@@ -12,6 +12,7 @@ from slicestein.gof.baselines.rfsd import RFF, RFSD
 from slicestein.gof.door import gof_test
 from slicestein.gof.maxsksd import MaxSKSD
 from slicestein.gof.method import Method
+from slicestein.gof.monitor import Monitor
 from slicestein.gof.result import GofResult, Parameter
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "LinearKSD",
     "MaxSKSD",
     "Method",
+    "Monitor",
     "Parameter",
     "gof_test",
 ]

@@ -7,27 +7,42 @@ it, with their bootstrap, are the verdict (`verdict`). Rows go one way and once.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from slicestein import _checks
 from slicestein._checks import InputError
 from slicestein._directions.starts import INITS, Init
-from slicestein.gof import chains, dependence
+from slicestein.gof import dependence
+from slicestein.gof.chains import long_ess, rhat
 from slicestein.gof.measure import Sums
 from slicestein.gof.method import Bootstrap, Method, Problem, choose_bootstrap, spread_out, stretch
 from slicestein.gof.null import Kind, draw_weights
 from slicestein.gof.parameters import findings
 from slicestein.gof.plan import EXCHANGE_VALUES, Plan, exchange, make_plan, plan_given
-from slicestein.gof.result import GofResult
+from slicestein.gof.result import GofResult, Parameter
 from slicestein.gof.survey import Layout, gather, lay_out, plan_rows, survey
 from slicestein.gof.verdict import Verdict, judge
 from slicestein.kernels import RBF, Kernel
-from slicestein.rows.arrays import as_chains
+from slicestein.rows.arrays import Chains, as_chains
 from slicestein.slices import Slices, unit_rows
 
 LEAST_DRAWS = 8  # of a chain, for R-hat to mean anything
+
+
+class Seen(NamedTuple):
+    """Draws of chains that are looked at to learn how they mix: consecutive ones, and others spread over all."""
+
+    begin: Float[np.ndarray, "chains m d"]
+    spread: Float[np.ndarray, "chains n d"]
+
+    def agreement(self, num_samples: int) -> dict[str, np.ndarray]:
+        """R-hat and effective sample size of so many draws."""
+        if self.spread.shape[1] < LEAST_DRAWS:
+            return {}
+        return {"rhat": rhat(self.spread), "ess": long_ess(self.begin, self.spread, num_samples)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,19 +105,47 @@ class MaxSKSD(Method):
         """Plan, measure, verdict."""
         kind, problem = choose_bootstrap(self.bootstrap, problem)
         layout, plan, exchanged, num_train = self._plan(problem)
-        sums, per_chain = survey(problem.rows, layout, plan, exchanged)
-        found = _judge(plan, sums, per_chain, problem, kind)
+        sums = survey(problem.rows, layout, plan, exchanged)
+        seen = Seen(stretch(problem.rows), spread_out(problem.rows, layout.cut)) if problem.rows.ordered else None
+        num_test = layout.late[0] * layout.late[1]
+        return self.conclude(
+            problem, plan, sums, kind, chains=layout.chains, seen=seen, num_train=num_train, num_test=num_test
+        )
+
+    def conclude(
+        self,
+        problem: Problem,
+        plan: Plan,
+        sums: Sums,
+        kind: Kind,
+        *,
+        chains: int,
+        seen: Seen | None,
+        num_train: int,
+        num_test: int,
+    ) -> GofResult:
+        """The result from sums over blocks, as many of every chain."""
+        flip = 0.5
+        if kind == "dependent":
+            assert seen is not None
+            memory = dependence.flip_probability(seen.begin, int(sums.counts.sum()))
+            flip = dependence.between_blocks(memory, sums.counts.mean())
+        lengths = (len(sums.counts) // chains,) * chains
+        weights = draw_weights(kind, problem.rng, problem.num_bootstrap, lengths, flip)
+        found = judge(plan, sums, weights, kind, chains if kind == "dependent" else 1, problem.rng)
         return self.result(
             problem,
             found.outcome,
             null=kind,
             num_train=num_train,
-            num_test=layout.late[0] * layout.late[1],
+            num_test=num_test,
             slices=plan.slices,
             per_slice=found.per_slice,
             per_dimension=_shares(plan, found),
             components=found.components,
-            **_of_parameters(plan, layout, found, problem),
+            stray_chain=found.stray_chain,
+            parameters=_parameters(plan, found, problem),
+            **({} if seen is None else seen.agreement(num_test)),
         )
 
     def _plan(self, problem: Problem) -> tuple[Layout, Plan, Plan | None, int]:
@@ -120,11 +163,16 @@ class MaxSKSD(Method):
         else:
             layout, train, others = every, as_chains(*self.train, "train"), None
             _checks.as_wide_as(np.empty((0, rows.dim)), train=train.x)
-        _checks.columns_vary(train.flat[0])
-        names = ("optimize", "init", "num_slices", "steps", "standardize", "kernel")
-        plan = make_plan(train, problem.rng, omnibus=omnibus, **{name: getattr(self, name) for name in names})
+        plan = self.plan_on(train, problem.rng)
         exchanged = exchange(plan, others) if omnibus and others is not None else None
         return layout, plan, exchanged, train.num_samples
+
+    def plan_on(self, train: Chains, rng: np.random.Generator) -> Plan:
+        """The plan from the rows that are set apart for it."""
+        _checks.columns_vary(train.flat[0])
+        names = ("optimize", "init", "num_slices", "steps", "standardize", "kernel")
+        omnibus = self.omnibus and self.optimize == "rg"
+        return make_plan(train, rng, omnibus=omnibus, **{name: getattr(self, name) for name in names})
 
 
 # Options that say how slices are chosen.
@@ -135,29 +183,11 @@ def _default(name: str) -> Any:
     return next(field.default for field in dataclasses.fields(MaxSKSD) if field.name == name)
 
 
-def _judge(plan: Plan, sums: Sums, per_chain: int, problem: Problem, kind: Kind) -> Verdict:
-    """The verdict from sums over so many blocks of every chain."""
-    num_chains = problem.rows.shape[0]
-    flip = 0.5
-    if kind == "dependent":
-        memory = dependence.flip_probability(stretch(problem.rows), problem.rows.num_samples)
-        flip = dependence.between_blocks(memory, sums.counts.mean())
-    weights = draw_weights(kind, problem.rng, problem.num_bootstrap, (per_chain,) * num_chains, flip)
-    return judge(plan, sums, weights, kind, num_chains if kind == "dependent" else 1, problem.rng)
-
-
-def _of_parameters(plan: Plan, layout: Layout, found: Verdict, problem: Problem) -> dict[str, Any]:
-    """What the result says of single parameters and of the chains."""
-    more: dict[str, Any] = {"stray_chain": found.stray_chain}
-    num_chains, draws = layout.late
-    if problem.rows.ordered and draws >= LEAST_DRAWS:
-        some = spread_out(problem.rows, layout.cut)
-        more["rhat"] = chains.rhat(some)
-        more["ess"] = chains.long_ess(stretch(problem.rows), some, num_chains * draws)
-    if found.parameters is not None:
-        names = list(problem.names or (f"x[{d}]" for d in range(problem.rows.dim)))
-        more["parameters"] = findings(found.parameters, names, plan.spread, problem.alpha)
-    return more
+def _parameters(plan: Plan, found: Verdict, problem: Problem) -> tuple[Parameter, ...] | None:
+    if found.parameters is None:
+        return None
+    names = list(problem.names or (f"x[{d}]" for d in range(len(plan.scale))))
+    return findings(found.parameters, names, plan.spread, problem.alpha)
 
 
 def _shares(plan: Plan, found: Verdict) -> np.ndarray:

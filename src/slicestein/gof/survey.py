@@ -154,14 +154,14 @@ def gather(rows: Source, layout: Layout, num_late: int) -> tuple[Chains, Chains]
     return part(train), part(others)
 
 
-def survey(rows: Source, layout: Layout, plan: Plan, exchanged: Plan | None) -> tuple[Sums, int]:
-    """Sums over blocks, chain by chain in order of time, and the number of blocks of a chain."""
+def survey(rows: Source, layout: Layout, plan: Plan, exchanged: Plan | None) -> Sums:
+    """Sums over blocks, as many of every chain, chain by chain in order of time."""
     late, early = (part[0] * part[1] for part in (layout.late, layout.early))
     share = 1.0 if exchanged is None else late / (late + early)
-    ends, per_chain = block_ends(*layout.late, round(share * MOST_BLOCKS))
-    early_ends, more = block_ends(*layout.early, MOST_BLOCKS - len(ends)) if exchanged else (ends[:0], 0)
+    ends = block_ends(*layout.late, round(share * MOST_BLOCKS))
+    early_ends = block_ends(*layout.early, MOST_BLOCKS - len(ends)) if exchanged else ends[:0]
     found: Measured = rows.fold(Survey(layout, plan, exchanged, ends, early_ends))
     assert found.late is not None
     if found.early is None:
-        return found.late.sums, per_chain
-    return in_time(found.early.sums, found.late.sums, layout.chains), per_chain + more
+        return found.late.sums
+    return in_time(found.early.sums, found.late.sums, layout.chains)

@@ -63,17 +63,17 @@ def as_rows(x: Any, score: ScoreLike, name: str = "x") -> tuple[Float[np.ndarray
     return as_chains(x, score, name).flat
 
 
-def as_chains(x: Any, score: ScoreLike, name: str = "x") -> Chains:
+def as_chains(x: Any, score: ScoreLike, name: str = "x", least: int = 2) -> Chains:
     """Checked samples (N, D) or (chains, draws, D) with their scores; a function gives them for all rows at once.
 
-    ``name`` is that of the samples in messages.
+    ``name`` is that of the samples in messages, ``least`` how many there must be.
     """
     samples = real(name, x)
     if samples.ndim not in (2, 3) or 0 in samples.shape:
         hint = f"; for one-dimensional samples pass {name}[:, None]" if samples.ndim == 1 else ""
         raise InputError(f"{name} must have shape (N, D) or (chains, draws, D), got {samples.shape}{hint}")
     flat = samples.reshape(-1, samples.shape[-1])
-    if len(flat) < 2:
+    if len(flat) < least:
         raise InputError(f"{name} must hold at least two samples, got shape {samples.shape}")
     _checks.finite(**{name: samples})
     score_name = "score" if name == "x" else f"the score of {name}"
