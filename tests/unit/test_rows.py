@@ -12,6 +12,7 @@ import pytest
 
 import slicestein as ss
 from slicestein.rows import opening, source
+from slicestein.rows.tables import Table
 from tests.unit.standard_input import autoregression, normal
 
 X = normal(3000, 4)
@@ -181,6 +182,28 @@ def test_sets_to_compare_may_be_sources(tmp_path):
     assert ss.quality.compare(sources, score_fn, key=0) == expected
     with_scores = {name: ss.rows.open(iter([(x, -x)])) for name, x in sets.items()}
     assert ss.quality.compare(with_scores, None, key=0) == expected
+
+
+class MadeUp(Table):
+    """A source made outside of the package: numbers that are made up when they are read."""
+
+    names = tuple(NAMES)
+
+    def __init__(self, path):
+        self.path, self.shape = path, X.shape
+
+    def read(self, start, stop):
+        return X[start:stop]
+
+    def place(self, row):
+        return f"{self.path}: sample {row}"
+
+
+def test_a_format_is_a_class_and_a_line(tmp_path, monkeypatch, expected):
+    monkeypatch.setitem(opening.TABLES, ".made", lambda path, wanted: MadeUp(path))
+    (tmp_path / "x.made").touch()
+    assert_same(ss.gof_test(ss.rows.open(tmp_path / "x.made"), score_fn, key=0), expected)
+    assert_same(ss.gof_test(ss.rows.open(tmp_path), score_fn, key=0), expected)
 
 
 # --- faults ------------------------------------------------------------------------------------

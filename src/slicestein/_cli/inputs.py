@@ -82,7 +82,7 @@ def are_many(path: Path) -> bool:
 
 def are_large(path: Path) -> bool:
     """Whether a file is so large that its rows are better not all in memory."""
-    return path.is_file() and path.suffix.lower() in opening.FORMATS and path.stat().st_size > _memory() // LARGE_SHARE
+    return path.is_file() and path.suffix.lower() in opening.TABLES and path.stat().st_size > _memory() // LARGE_SHARE
 
 
 def _memory() -> int:

@@ -38,7 +38,7 @@ class Monitor:
     $$ \alpha_k = \frac{\alpha}{k (k + 1)}, \qquad \sum_{k = 1}^\infty \alpha_k = \alpha, $$
 
     and all looks together, however many and whenever they are made, reject a right model with probability $\alpha$ at
-    most. Early looks are worth the most; later ones have more draws.
+    most. Every look makes the next one dearer: looking when the number of draws has doubled is a good habit.
 
     Parameters
     ----------
@@ -161,7 +161,8 @@ class Monitor:
         )
         self.pvalue = min(self.pvalue, spent * found.pvalue)
         self.rejected |= found.reject
-        note = f"look {self.looks}, at level {level:.2g}: all looks together reject a right model with {self.alpha:g}"
+        every = f"all looks together reject a right model with probability {self.alpha:g} at most"
+        note = f"look {self.looks}, at level {level:.2g}: {every}"
         self._last = dataclasses.replace(found, notes=(note,))
         return self._last
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,15 @@ from slicestein.rows.tables import ArrayTable, Joined, Table, npy_table
 
 # Samples in memory whose scores a function gives: up to so many values all scores are kept, 128 MB.
 SCORES_KEPT = 2**24
-FORMATS = (".npy", ".npz", ".csv", ".parquet", ".nc", ".zarr")
+# A format is a line: suffix, and what makes a table of a path and of the names that its array may have in an archive.
+TABLES: dict[str, Callable[[Path, tuple[str, ...]], Table]] = {
+    ".npy": lambda path, wanted: npy_table(path),
+    ".npz": npz_table,
+    ".csv": lambda path, wanted: CsvTable(path),
+    ".parquet": lambda path, wanted: ParquetTable(path),
+    ".nc": lambda path, wanted: StoredPosterior(path),
+    ".zarr": lambda path, wanted: StoredPosterior(path),
+}
 
 
 def open_rows(
@@ -113,13 +121,13 @@ def files_of(given: Any) -> list[Path]:
         return [Path(one) for one in given]
     path = Path(given)
     if path.is_dir() and path.suffix != ".zarr":
-        found = [one for one in path.iterdir() if one.suffix.lower() in FORMATS and not one.name.startswith(".")]
+        found = [one for one in path.iterdir() if one.suffix.lower() in TABLES and not one.name.startswith(".")]
     elif not path.exists() and glob.has_magic(str(path)):
         found = [Path(one) for one in glob.glob(str(path))]
     else:
         return [path]
     if not found:
-        raise InputError(f"{path}: there is no file of samples: use {', '.join(FORMATS)}")
+        raise InputError(f"{path}: there is no file of samples: use {', '.join(TABLES)}")
     kinds = sorted({one.suffix.lower() for one in found})
     if len(kinds) > 1:
         raise InputError(
@@ -136,19 +144,13 @@ def _natural(path: Path) -> list[tuple[int, int, str]]:
 
 def _table(path: Path, wanted: tuple[str, ...]) -> Table:
     suffix = path.suffix.lower()
-    if suffix not in FORMATS:
-        raise InputError(f"{path}: cannot read {suffix or 'a file without a suffix'}: use {', '.join(FORMATS)}")
+    if suffix not in TABLES:
+        raise InputError(f"{path}: cannot read {suffix or 'a file without a suffix'}: use {', '.join(TABLES)}")
     if not path.exists() or (path.is_dir() and suffix != ".zarr"):
         raise InputError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}: give the path of a file")
     if not os.access(path, os.R_OK):
         raise InputError(f"{path}: you have no permission to read it")
-    if suffix == ".npy":
-        return npy_table(path)
-    if suffix == ".npz":
-        return npz_table(path, wanted)
-    if suffix == ".csv":
-        return CsvTable(path)
-    return ParquetTable(path) if suffix == ".parquet" else StoredPosterior(path)
+    return TABLES[suffix](path, wanted)
 
 
 def _chains(table: Table, chains: int | Literal["files"] | None, lengths: list[int]) -> int | None:
