@@ -26,12 +26,24 @@ def score_fn(x):
     return -x
 
 
-def write_rows(path: Path, count: int, dim: int) -> None:
-    """Standard normal rows, written in parts; the first rows are the same for every count."""
+def write_case(path: str, count: str, dim: str) -> dict:
+    """Standard normal rows, in a process of its own: the peak of a parent is handed down to its children."""
     rng = np.random.default_rng(0)
-    out = np.lib.format.open_memmap(path, "w+", np.float64, (count, dim))
-    for start in range(0, count, CHUNK):
-        out[start : start + CHUNK] = rng.standard_normal((min(CHUNK, count - start), dim))
+    out = np.lib.format.open_memmap(path, "w+", np.float64, (int(count), int(dim)))
+    for start in range(0, len(out), CHUNK):
+        out[start : start + CHUNK] = rng.standard_normal((min(CHUNK, len(out) - start), int(dim)))
+    return {"n": len(out)}
+
+
+def parquet_case(path: str) -> dict:
+    """The same rows as a Parquet file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    x = np.load(path)
+    table = pa.table({f"x{d}": x[:, d] for d in range(x.shape[1])})
+    parquet.write_table(table, Path(path).with_suffix(".parquet"))
+    return {"n": len(x)}
 
 
 def peak() -> float:
@@ -112,6 +124,9 @@ def warm_up(ss, dim: int) -> None:
     ss.gof_test(x, -x, key=0)
 
 
+CASES: dict = {"write": write_case, "parquet": parquet_case}
+CASES |= {"file": file_case, "memory": memory_case, "source": source_case}
+
 # --- the run -----------------------------------------------------------------------------------
 
 
@@ -125,27 +140,19 @@ def in_process(case: str, *arguments: str) -> dict:
     return row
 
 
-def write_parquet(path: Path) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    x = np.load(path)
-    parquet.write_table(pa.table({f"x{d}": x[:, d] for d in range(x.shape[1])}), path.with_suffix(".parquet"))
-
-
 def measured(quick: bool) -> list[dict]:
     part = 100 if quick else 1
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "x.npy"
+        path = str(Path(folder) / "x.npy")
         for count in (10**5, 10**6, 10**7):
-            write_rows(path, count // part, 20)
-            rows.append(in_process("file", str(path)))
-        write_rows(path, 10**6 // part, 50)
-        rows.append(in_process("memory", str(path)))
-        write_rows(path, 10**6 // part, 20)
-        write_parquet(path)
-        rows += [in_process("source", str(path), source) for source in SOURCES]
+            in_process("write", path, str(count // part), "20")
+            rows.append(in_process("file", path))
+        in_process("write", path, str(10**6 // part), "50")
+        rows.append(in_process("memory", path))
+        in_process("write", path, str(10**6 // part), "20")
+        in_process("parquet", path)
+        rows += [in_process("source", path, source) for source in SOURCES]
     return rows
 
 
@@ -180,7 +187,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.case:
         name, *arguments = options.case
-        print(json.dumps({"file": file_case, "memory": memory_case, "source": source_case}[name](*arguments)))
+        print(json.dumps(CASES[name](*arguments)))
         return
     rows = measured(options.quick)
     if not options.quick:

@@ -1,7 +1,7 @@
 """The sliced test, maxSKSD (label "alg: GOF Test"): plan, measure, verdict.
 
-Some of the rows choose coordinates and slices (`plan`), then all are read once and measured (`survey`), and the sums that
-come of it, with their bootstrap, are the verdict (`verdict`).
+Some of the rows choose coordinates and slices (`plan`), then all are read once and measured (`survey`), and the sums
+that come of it, with their bootstrap, are the verdict (`verdict`).
 """
 
 from __future__ import annotations
