@@ -78,7 +78,7 @@ def sksd(
     projections of as many slices as fit in about 640 MB.
 
     Rows of a source are read once, in chunks, for kernels with a spectrum, outside of ``jit``; chains are laid one
-    after the other. The value, of NumPy, is that of arrays to about 1e-5 of the mean of h(x, x), with which the
+    after the other. The value is that of arrays to about 1e-5 of the mean of h(x, x), with which the
     spectrum is cut, where all rows lie within ten bandwidths of the middle of every slice. The line is bent beyond.
 
     Examples
@@ -210,7 +210,7 @@ def ksd(
 
 def _in_chunks(
     rows: Source, slices: Slices, kernel: Kernel, statistic: Statistic, engine: Engine, feature_map: FeatureMap | None
-) -> Any:
+) -> Float[Array, " m"]:
     if engine == "exact" or feature_map is not None or kernel.spectrum is None:
         raise InputError(
             "rows in chunks are summed by Fourier features: use a kernel with a spectrum, such as RBF, and leave "
@@ -218,7 +218,7 @@ def _in_chunks(
         )
     _check_slices(slices, kernel, rows.dim, rows.dim)
     r, g = (np.asarray(part, float) for part in (slices.r, slices.g))
-    return chunked.statistics(rows, r, g, kernel, unbiased=statistic == "u")
+    return jnp.asarray(chunked.statistics(rows, r, g, kernel, unbiased=statistic == "u"))
 
 
 def _check_slices(slices: Slices, kernel: Kernel, score_dim: int, input_dim: int) -> None:

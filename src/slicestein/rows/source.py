@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -64,7 +64,7 @@ class Source(abc.ABC):
         return self.shape[2]
 
     @abc.abstractmethod
-    def in_order(self) -> Self:
+    def in_order(self) -> Source:
         """The same rows, taken to depend on each other."""
 
     @abc.abstractmethod

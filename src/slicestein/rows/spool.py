@@ -50,7 +50,7 @@ class _Writer:
         self.first: np.ndarray | None = None
         self.file = self.path.open("wb")
 
-    def append(self, chunk: Float[np.ndarray, "n d"], number: int) -> None:
+    def append(self, chunk: Any, number: int) -> None:
         here = f"chunk {number} of {self.label}"
         chunk = real(here, chunk)
         if chunk.ndim != 2:
