@@ -21,7 +21,7 @@ from slicestein.rows.source import Rows, Source, chunk_rows, chunks, in_pairs
 from slicestein.rows.streamed import StreamedRows, alike, require_finite
 
 # Chunks of a file that one task reads. A power of two: the sums are then added in the order of one machine.
-TASK_CHUNKS = 2**5
+TASK_CHUNKS = 2**7
 
 
 class Piece(NamedTuple):
