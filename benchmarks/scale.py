@@ -2,7 +2,7 @@
 
 Every case runs in a process of its own, so that peak memory is that of the case alone. `benchmarks/results/scale.jsonl`
 holds a line per case, `scale.md` the tables that docs/scale.md quotes; with ``--quick`` sizes are a hundredth, and only
-the tables are printed. Takes some four minutes on two idle cores, and 4 GB of disk.
+the tables are printed. Takes a minute and a half on two cores, and 4 GB of disk.
 """
 
 import argparse
