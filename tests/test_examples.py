@@ -43,3 +43,14 @@ def test_energy_model_learns_the_moons(tmp_path):
     )
     assert float(run.stdout.rsplit(maxsplit=1)[-1]) > -1.27
     assert (tmp_path / "energy_model.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_a_run_that_is_watched_is_stopped_when_it_is_wrong(tmp_path):
+    pytest.importorskip("blackjax")
+    command = [sys.executable, ROOT / "examples" / "watch_a_run.py"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    wrong, right = run.stdout.split("== ")[1:]
+    assert "narrow is too wide" in wrong
+    assert "wrong (p" not in right
+    assert "31000 draws: fits" in right

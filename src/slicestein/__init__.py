@@ -7,7 +7,7 @@ from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from typing import Any as _Any
 
-from slicestein import gof
+from slicestein import gof, rows
 from slicestein._checks import InputError
 from slicestein._directions.active import active_slices
 from slicestein._directions.fitting import SliceFit, fit_slices
@@ -47,6 +47,7 @@ __all__ = [
     "integrated_sksd",
     "ksd",
     "noisy_svgd",
+    "rows",
     "run",
     "score_from",
     "sksd",

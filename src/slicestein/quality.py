@@ -14,10 +14,11 @@ which counts the dependence within Markov chains as long as blocks are longer th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
@@ -25,8 +26,12 @@ from slicestein._directions.fitting import choose
 from slicestein._directions.whitening import Whitening, find_whitening
 from slicestein._stein import features
 from slicestein._stein.features import Lines, Rule
+from slicestein.gof.measure import Sums
+from slicestein.gof.survey import Layout, Measured, gather, span
 from slicestein.kernels import RBF
-from slicestein.rows.arrays import Chains, as_chains
+from slicestein.rows.arrays import Chains
+from slicestein.rows.opening import as_source
+from slicestein.rows.source import Source
 
 BLOCKS = 20  # of the jackknife, at least; every chain has as many as the others
 PARTS = 50  # of each block: draws are not compared with their neighbours in the same part
@@ -43,15 +48,17 @@ class Quality(NamedTuple):
     behind: float  # distance to the best set, in standard errors of the difference
 
 
-def compare(sets: Mapping[str, Any], score: ScoreLike, *, key: Any, train_fraction: float = 0.2) -> list[Quality]:
+def compare(
+    sets: Mapping[str, Any], score: ScoreLike | None, *, key: Any, train_fraction: float = 0.2
+) -> list[Quality]:
     """Rank sample sets by their discrepancy to one model, best first.
 
     Parameters
     ----------
     sets
-        Samples (N, D) or chains (chains, draws, D) by name; sizes may differ.
+        Samples (N, D) or chains (chains, draws, D), or rows from `slicestein.rows.open`, by name; sizes may differ.
     score
-        Score function of the model, (N, D) -> (N, D).
+        Score function of the model, (N, D) -> (N, D); None if the rows of all sets have their scores.
     key
         Int seed or JAX key.
     train_fraction
@@ -83,13 +90,10 @@ def compare(sets: Mapping[str, Any], score: ScoreLike, *, key: Any, train_fracti
     if len(set(dims.values())) > 1:
         found = ", ".join(f"{name}: {dim}" for name, dim in dims.items())
         raise InputError(f"the sample sets differ in dimension ({found}): compare samples of one model")
-    cuts = {name: round(train_fraction * rows.x.shape[1]) for name, rows in data.items()}
-    ruler = _ruler([rows.part(slice(cuts[name])) for name, rows in data.items()], _checks.as_generator(key))
-    measured = [
-        Quality(name, *_measure(ruler, rest), rest.num_samples, 0.0)
-        for name, rows in data.items()
-        for rest in [_whole_blocks(rows.part(slice(cuts[name], None)))]
-    ]
+    cuts = {name: round(train_fraction * rows.shape[1]) for name, rows in data.items()}
+    starts = [_beginning(rows, cuts[name]) for name, rows in data.items()]
+    ruler = _ruler(starts, _checks.as_generator(key))
+    measured = [Quality(name, *_measure(ruler, rows, cuts[name]), 0.0) for name, rows in data.items()]
     best, *others = sorted(measured, key=lambda q: q.discrepancy)
     return [best, *(q._replace(behind=_distance(q, best)) for q in others)]
 
@@ -105,14 +109,20 @@ class _Ruler(NamedTuple):
     rule: Rule
 
 
-def _checked(name: str, x: Any, score: ScoreLike) -> Chains:
+def _checked(name: str, x: Any, score: ScoreLike | None) -> Source:
     try:
-        rows = as_chains(x, score)
+        rows = as_source(x, score)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     if rows.num_samples < LEAST_SAMPLES:
         raise InputError(f"{name}: holds {rows.num_samples} samples: at least {LEAST_SAMPLES} are needed")
     return rows
+
+
+def _beginning(rows: Source, cut: int) -> Chains:
+    """The first draws of every chain, or some that are spread over them."""
+    layout = Layout(*rows.shape[:2], cut)
+    return gather(rows, layout, 0)[0]
 
 
 def _ruler(parts: list[Chains], rng: np.random.Generator) -> _Ruler:
@@ -131,27 +141,35 @@ def _ruler(parts: list[Chains], rng: np.random.Generator) -> _Ruler:
     return _Ruler(origin, coordinates, lines, features.rule_for(RBF(), lines.bulk))
 
 
-def _whole_blocks(rows: Chains) -> Chains:
-    """Each chain in blocks of one length; draws that do not fill a block are left out from the start."""
-    chains, draws, _ = rows.x.shape
-    return rows.part(slice(draws % _blocks_per_chain(chains, draws), None))
+@dataclass(frozen=True)
+class _Visit:
+    """Sums along the ruler over the draws of every chain after the first ones."""
+
+    ruler: _Ruler
+    layout: Layout
+    ends: Int[np.ndarray, " b"]
+
+    def __call__(self, start: int, x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"]) -> Measured:
+        late = ~self.layout.are_early(start, start + len(x))
+        return Measured(span(self._sums, x[late], s[late], self.ends, start - self.layout.early_before(start)), None)
+
+    def _sums(self, x: np.ndarray, s: np.ndarray, ends: Int[np.ndarray, " b"]) -> Sums:
+        coordinates = self.ruler.coordinates(x - self.ruler.origin, s)
+        return Sums(np.diff(ends, prepend=0), features.sums(self.ruler.lines, self.ruler.rule, *coordinates, ends))
 
 
-def _blocks_per_chain(chains: int, draws: int) -> int:
-    return min(-(-BLOCKS // chains), draws)
-
-
-def _measure(ruler: _Ruler, rows: Chains) -> tuple[float, float]:
-    """Discrepancy and standard error, from sums over parts of blocks."""
-    chains, draws, _ = rows.x.shape
-    blocks = chains * _blocks_per_chain(chains, draws)
-    length = rows.num_samples // blocks
+def _measure(ruler: _Ruler, rows: Source, cut: int) -> tuple[float, float, int]:
+    """Discrepancy, standard error and number of samples, from sums over parts of blocks of equal length."""
+    chains, draws, _ = rows.shape
+    per_chain = min(-(-BLOCKS // chains), draws - cut)
+    first = cut + (draws - cut) % per_chain  # draws that do not fill a block are left out from the start
+    blocks, length = chains * per_chain, (draws - first) // per_chain
     parts = min(PARTS, length)
     within = np.round(np.linspace(0, length, parts + 1)[1:]).astype(np.int64)
     ends = (within + length * np.arange(blocks)[:, None]).ravel()
-    x, s = rows.flat
-    sums = features.sums(ruler.lines, ruler.rule, *ruler.coordinates(x - ruler.origin, s), ends)
-    sums = sums.reshape(blocks, parts, -1).astype(float)
+    found: Measured = rows.fold(_Visit(ruler, Layout(chains, draws, first), ends))
+    assert found.late is not None
+    sums = found.late.sums.slices.reshape(blocks, parts, -1).astype(float)
     own, pairs = np.sum(sums**2, axis=(1, 2)), np.sum(np.diff(within, prepend=0).astype(float) ** 2)
 
     def discrepancy(kept: np.ndarray) -> float:
@@ -159,4 +177,4 @@ def _measure(ruler: _Ruler, rows: Chains) -> tuple[float, float]:
         return float(total / ((kept.sum() * length) ** 2 - kept.sum() * pairs))
 
     without = np.array([discrepancy(np.arange(blocks) != k) for k in range(blocks)])
-    return discrepancy(np.full(blocks, True)), float(np.sqrt((blocks - 1) * without.var()))
+    return discrepancy(np.full(blocks, True)), float(np.sqrt((blocks - 1) * without.var())), blocks * length

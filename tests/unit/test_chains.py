@@ -150,7 +150,7 @@ def test_eight_draws_of_a_slow_chain_are_not_independent():
 def disagreement(x, seed=0, num_bootstrap=199, most=1024):
     """Of chains (chains, draws, D), in at most so many blocks."""
     num, draws, dim = x.shape
-    ends, _ = block_ends(num, draws, most)
+    ends = block_ends(num, draws, most)
     positions = np.add.reduceat(x.reshape(-1, dim), np.concatenate([[0], ends[:-1]]), axis=0)
     sums = Sums(np.diff(ends, prepend=0), np.zeros((len(ends), 1, 1)), positions=positions)
     found = chains.disagreement(sums, num, np.random.default_rng(seed), num_bootstrap)

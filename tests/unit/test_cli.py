@@ -353,7 +353,6 @@ BAD_MODELS = [
 ]
 BAD_SAMPLES = [
     ("missing.npy", "missing.npy: no such file"),
-    (".", "cannot read"),
     ("cli_model.py", "cannot read .py"),
     ("words.csv", "words.csv: line 2, column b: 'x' is not a number"),
     ("n" * 300 + ".npy", "File name too long"),
@@ -365,6 +364,7 @@ BAD_SAMPLES = [
 CASES = (
     [(["test", "x.npy", *more], message) for more, message in BAD_MODELS]
     + [(["test", name, *GOOD], message) for name, message in BAD_SAMPLES]
+    + [(["test", ".", *GOOD], "holds files of several kinds, .csv and .npy and .npz")]
     + [
         (["test"], "Missing argument"),
         (["test", "short.npy", *GOOD], "too few samples"),
@@ -397,6 +397,7 @@ CASES = (
     ]
     + [(["quality", "x.npy", "same.npy", *more], message) for more, message in BAD_MODELS]
     + [(["quality", "x.npy", name, *GOOD], message) for name, message in BAD_SAMPLES]
+    + [(["quality", "x.npy", ".", *GOOD], "cannot read")]
     + [
         (["quality", *GOOD], "Missing argument"),
         (["quality", "x.npy", *GOOD], "at least two sample sets"),
@@ -666,3 +667,47 @@ def is_running(pid):
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:
         return False
+
+
+# --- files larger than memory ------------------------------------------------------------------
+
+
+def answer(capsys, *arguments):
+    status = run(["test", *arguments, "--target", "cli_model:log_density", "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_folders_patterns_and_large_files_give_the_answer_of_one_file(folder, capsys, monkeypatch):
+    parts = folder / "parts"
+    parts.mkdir()
+    for i in range(12):
+        np.save(parts / f"{i}.npy", (X * [1.0, 0.5, 1.0])[34 * i : 34 * (i + 1)])
+    expected = answer(capsys, "narrow.npz")
+    assert expected[0] == 1
+    found = [answer(capsys, given) for given in ("parts", "parts/*.npy")]
+    monkeypatch.setattr(commands.inputs, "LARGE_SHARE", 2**60)  # every file is large
+    found.append(answer(capsys, "narrow.npz", "--report", "out.html", "--arrays", "out.npz"))
+    for status, one in found:
+        assert status == 1
+        assert (one["statistic"], one["pvalue"]) == (expected[1]["statistic"], expected[1]["pvalue"])
+    assert found[-1][1]["parameters"][0]["name"] == "b"
+    assert "do not fit the model" in Path("out.html").read_text()
+    assert run(["test", "narrow.npz", "--score", "run.npz"]) == 1
+
+
+def test_faults_of_streamed_files_are_one_line(folder, capsys, monkeypatch):
+    monkeypatch.setattr(commands.inputs, "LARGE_SHARE", 2**60)
+    (folder / "bare").mkdir()
+    for arguments, said in [
+        (["nan.npy"], r"nan\.npy: row \d+, column \d: is NaN or infinite: drop those rows or mend the run"),
+        (["bare"], "there is no file of samples"),
+        (["*.nowhere"], "there is no file of samples"),
+        (["x.npy", "--chains", "7"], "400 rows cannot be cut into 7 chains"),
+        (["x.npy", "--dask", "tcp://127.0.0.1:1"], "--dask tcp://127.0.0.1:1: no scheduler answers there"),
+    ]:
+        if "--dask" in arguments:
+            pytest.importorskip("distributed")
+            monkeypatch.setattr(commands.inputs, "CONNECTION_SECONDS", 1)
+        assert run(["test", *arguments, "--target", "cli_model:log_density"]) == 2
+        err = capsys.readouterr().err.splitlines()[-1]
+        assert re.search(f"^slicestein: .*{said}", err), err

@@ -265,7 +265,7 @@ def test_a_column_of_words_in_parquet_is_named(tmp_path):
     from pyarrow import parquet
 
     parquet.write_table(pa.table({"a": [1.0, 2.0], "who": ["x", "y"]}), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="column who holds object, not real numbers"):
+    with pytest.raises(ValueError, match="column who holds string, not real numbers"):
         read_samples(tmp_path / "a.parquet")
 
 

@@ -221,8 +221,8 @@ def test_bandwidths_are_those_of_the_training_rows():
     train = (np.random.default_rng(5).standard_normal((300, 10)), lambda x: -x)
     method = MaxSKSD(train=train, omnibus=False)
     wide = np.concatenate([GOOD, 3 * GOOD])
-    plan = method._plan(_problem(wide))[0]
-    np.testing.assert_array_equal(plan.lines.g, method._plan(_problem(GOOD))[0].lines.g)
+    plan = method._plan(_problem(wide))[1]
+    np.testing.assert_array_equal(plan.lines.g, method._plan(_problem(GOOD))[1].lines.g)
 
 
 def _problem(x):

@@ -6,7 +6,7 @@ import pytest
 
 from slicestein import quality
 from slicestein.quality import compare
-from slicestein.rows.arrays import as_chains
+from slicestein.rows.arrays import Chains, as_chains
 from tests.unit.standard_input import autoregression
 
 DIM = 4
@@ -83,10 +83,10 @@ def stein_matrix(ruler, x, s):
 def test_the_discrepancy_is_a_u_statistic_and_its_error_a_jackknife(chains):
     """With blocks of few rows every row is a part of its own, and only a row and itself are not compared."""
     rows = as_chains(1.2 * normal(3, 231).reshape(chains, -1, DIM), score_fn)
-    rows = quality._whole_blocks(rows)
     ruler = quality._ruler([rows], np.random.default_rng(0))
-    value, error = quality._measure(ruler, rows)
-    h = stein_matrix(ruler, *rows.flat)
+    value, error, num_samples = quality._measure(ruler, rows, 0)
+    draws = num_samples // chains
+    h = stein_matrix(ruler, *rows.part(slice(-draws, None)).flat)  # what does not fill a block is left out at the start
     np.fill_diagonal(h, 0)
     count = len(h)
     np.testing.assert_allclose(value, h.sum() / (count * (count - 1)), rtol=1e-4)  # features end at 1e-5
@@ -105,15 +105,20 @@ def test_long_blocks_leave_out_pairs_of_neighbours_only():
     h = stein_matrix(ruler, *rows.flat)
     part = np.arange(2000) // 2
     others = part[:, None] != part
-    np.testing.assert_allclose(quality._measure(ruler, rows)[0], h[others].mean(), rtol=1e-4)
+    np.testing.assert_allclose(quality._measure(ruler, rows, 0)[0], h[others].mean(), rtol=1e-4)
 
 
 def test_all_blocks_have_one_length():
-    x = np.arange(3 * 25.0).reshape(3, 25, 1)
-    rows = quality._whole_blocks(as_chains(x, x))
-    assert rows.x.shape == (3, 21, 1)  # seven blocks of every chain
-    np.testing.assert_array_equal(rows.x, x[:, 4:])  # from the start
-    np.testing.assert_array_equal(rows.s, rows.x)
+    """25 draws of three chains are seven blocks of three: the first four are left out, whatever they are."""
+    rows = as_chains(1.2 * normal(3, 75).reshape(3, 25, DIM), score_fn)
+    ruler = quality._ruler([rows], np.random.default_rng(0))
+    other = Chains(rows.x.copy(), rows.s.copy(), True)
+    other.x[:, :4] = 7.0
+    found = quality._measure(ruler, rows, 0)
+    assert found == quality._measure(ruler, other, 0)
+    assert found[2] == 3 * 21
+    other.x[:, 4] = 7.0
+    assert found != quality._measure(ruler, other, 0)
 
 
 def test_the_number_of_samples_is_that_of_those_measured():
@@ -127,7 +132,7 @@ def test_the_number_of_samples_is_that_of_those_measured():
 def test_the_standard_error_is_that_of_repeated_samples():
     """With one ruler for all of them. 300 repetitions know a standard deviation to 4%; the jackknife is biased too."""
     ruler = quality._ruler([as_chains(1.3 * normal(999), score_fn)], np.random.default_rng(0))
-    found = [quality._measure(ruler, as_chains(1.3 * normal(i, 400), score_fn)) for i in range(300)]
+    found = [quality._measure(ruler, as_chains(1.3 * normal(i, 400), score_fn), 0)[:2] for i in range(300)]
     values, errors = np.array(found).T
     np.testing.assert_allclose(errors.mean(), values.std(ddof=1), rtol=0.15)
 

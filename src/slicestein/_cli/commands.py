@@ -11,7 +11,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import typer
@@ -22,6 +22,7 @@ from slicestein._cli import demo, inputs, interrupt, output, stan
 from slicestein._cli.inputs import TargetKind
 from slicestein._stein import compiled
 from slicestein.gof.door import gof_test
+from slicestein.rows.opening import files_of, open_rows
 
 app = typer.Typer(
     add_completion=False,
@@ -73,7 +74,9 @@ def _start(
 def run_test(
     samples: Annotated[
         list[Path],
-        typer.Argument(help="Samples: .npy, .npz, .csv, .parquet, or ArviZ .nc; several with --stan."),
+        typer.Argument(
+            help="Samples: .npy, .npz, .csv, .parquet, ArviZ .nc or .zarr; a folder or a pattern; several with --stan."
+        ),
     ],
     score: Annotated[
         Path | None, typer.Option(help="Scores at the samples, in a file of the same shape; of nutpie, the same .nc.")
@@ -92,25 +95,39 @@ def run_test(
     arrays: Annotated[Path | None, typer.Option(help="Write null draws and slices to this .npz file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
     as_json: Json = False,
+    dask: Annotated[
+        str | None,
+        typer.Option(metavar="local|ADDRESS", help="Work on a Dask cluster: of this machine, or tcp://HOST:PORT."),
+    ] = None,
 ) -> None:
     """Test whether SAMPLES fit the model. Status 0: they may; 1: they do not; 2: bad input."""
     if from_stan:
-        stan.check_alone(score=score, target=target, target_kind=target_kind, chains=chains)
+        stan.check_alone(score=score, target=target, target_kind=target_kind, chains=chains, dask=dask)
     else:
         inputs.check_model(None if score is None else [score], target, target_kind)
         inputs.check_one(samples)
     _check_options(method, alpha, num_bootstrap)
     files = output.Files(report, arrays)
-    files.check(force=force, inputs=(*samples, score))
-    data, notes = stan.read(samples) if from_stan else (inputs.read(samples[0], score, chains), ())
-    if target is not None:
-        data = inputs.with_scores(data, inputs.load_target(target, target_kind))
-    if not from_stan and (score is None or score.suffix.lower() != ".nc"):  # draws of Stan and nutpie are unconstrained
-        inputs.warn_of_bounds(data)
-    result = gof_test(
-        data.x, data.score, key=key, method=method, alpha=alpha, num_bootstrap=num_bootstrap, names=data.names
-    )
-    result = dataclasses.replace(result, notes=(*result.notes, *notes))
+    files.check(force=force, inputs=(*(file for path in samples for file in files_of(path)), score))
+    options: dict[str, Any] = {"key": key, "method": method, "alpha": alpha, "num_bootstrap": num_bootstrap}
+    if from_stan:
+        data, notes = stan.read(samples)
+        result = gof_test(data.x, data.score, names=data.names, **options)
+        result = dataclasses.replace(result, notes=(*result.notes, *notes))
+    elif dask is not None or inputs.are_many(samples[0]) or inputs.are_large(samples[0]):
+        score_fn = None if target is None else inputs.load_target(target, target_kind)
+        with inputs.connected(dask, target):
+            rows = open_rows(samples[0], score_fn or score, chains=chains, dtype=float, dask=dask is not None)
+            data = inputs.some_rows(rows)
+            inputs.warn_of_bounds(data)
+            result = gof_test(rows, **options)
+    else:
+        data = inputs.read(samples[0], score, chains)
+        if target is not None:
+            data = inputs.with_scores(data, inputs.load_target(target, target_kind))
+        if score is None or score.suffix.lower() != ".nc":  # draws of nutpie are unconstrained
+            inputs.warn_of_bounds(data)
+        result = gof_test(data.x, data.score, names=data.names, **options)
     if as_json:
         output.print_json({"samples": " ".join(map(str, samples)), **output.verdict(result)})
     else:

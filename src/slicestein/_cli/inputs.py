@@ -6,8 +6,8 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,10 +19,14 @@ from jaxtyping import Float
 from slicestein import adapters
 from slicestein._checks import InputError, samples_and_score
 from slicestein.adapters.draws import bound_of
-from slicestein.rows import files, formats
+from slicestein.rows import files, formats, opening
+from slicestein.rows.source import Source, evenly
 from slicestein.score import score_from
 
 LONGEST_MESSAGE = 300
+LARGE_SHARE = 32  # a file of more than this part of the memory is read in chunks: it may be packed, and copies are made
+SHOWN_ROWS = 2**14  # rows that a report is drawn from, where not all are in memory
+CONNECTION_SECONDS = 20
 
 ScoreFn = Callable[[Any], Any]
 
@@ -75,6 +79,52 @@ def read(samples: Path, score: Path | None, chains: int | None) -> Data:
             raise InputError(f"{samples}: an array of shape {x.shape} cannot be cut into {chains} chains")
         x = x.reshape(chains, -1, x.shape[1])
     return Data(np.asarray(x, float), None if s is None else np.asarray(s, float).reshape(x.shape), names)
+
+
+def are_many(path: Path) -> bool:
+    """Whether samples are a folder or a pattern, not one file."""
+    return len(opening.files_of(path)) > 1 or path.is_dir()
+
+
+def are_large(path: Path) -> bool:
+    """Whether a file is so large that its rows are better not all in memory."""
+    return path.is_file() and path.suffix.lower() in opening.TABLES and path.stat().st_size > _memory() // LARGE_SHARE
+
+
+def _memory() -> int:
+    """Bytes that the machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**33
+
+
+def some_rows(rows: Source, most: int = SHOWN_ROWS) -> Data:
+    """Rows that are spread over all, to show."""
+    x, s = rows.gather(evenly(rows.num_samples, most))
+    return Data(x, s, rows.names)
+
+
+@contextmanager
+def connected(address: str | None, target: str | None) -> Iterator[None]:
+    """A Dask cluster, while the work is done: one of this machine, or one that runs elsewhere."""
+    if address is None:
+        yield
+        return
+    try:
+        import cloudpickle
+        from distributed import Client, LocalCluster
+    except ModuleNotFoundError:
+        raise InputError("--dask needs dask: pip install 'dask[distributed]'") from None
+    if target is not None:  # the model is sent: workers need not find its module
+        cloudpickle.register_pickle_by_value(sys.modules[target.partition(":")[0]])
+    if address == "local":
+        with LocalCluster(dashboard_address=None) as cluster, Client(cluster):
+            yield
+        return
+    try:
+        client = Client(address, timeout=CONNECTION_SECONDS)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--dask {address}: no scheduler answers there ({type(error).__name__})") from None
+    with client:
+        yield
 
 
 def with_scores(data: Data, score_fn: ScoreFn) -> Data:

@@ -143,7 +143,7 @@ def _hold_out(data: Chains, rng: np.random.Generator, share: float) -> tuple[Sam
     chains, draws, _ = data.x.shape
     if not data.ordered:
         rows = rng.permutation(draws)
-        data = data._replace(x=data.x[:, rows], s=data.s[:, rows])
+        data = Chains(data.x[:, rows], data.s[:, rows], data.ordered)
     cut = draws - round(share * draws)
     if chains * cut < 2 or 0 < chains * (draws - cut) < 2:
         raise InputError(f"x holds too few samples to hold some out: {data.num_samples} with hold_out = {share}")

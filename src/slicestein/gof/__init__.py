@@ -1,7 +1,8 @@
 """Goodness-of-fit tests: do these samples come from this model.
 
-A walk through the default test: `door` checks, `maxsksd` splits the rows; `plan` chooses what to look at, `measure`
-sums features over the rows, `verdict` judges the sums. Other methods are in `baselines`.
+A walk through the default test: `door` checks, `maxsksd` leads; `plan` chooses what to look at, `survey` goes over all
+rows once and `measure` sums their features, `verdict` judges the sums. `monitor` does so while draws still come. Other
+methods are in `baselines`.
 """
 
 from slicestein.gof.baselines.fssd import FSSD
@@ -12,6 +13,7 @@ from slicestein.gof.baselines.rfsd import RFF, RFSD
 from slicestein.gof.door import gof_test
 from slicestein.gof.maxsksd import MaxSKSD
 from slicestein.gof.method import Method
+from slicestein.gof.monitor import Monitor
 from slicestein.gof.result import GofResult, Parameter
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "LinearKSD",
     "MaxSKSD",
     "Method",
+    "Monitor",
     "Parameter",
     "gof_test",
 ]

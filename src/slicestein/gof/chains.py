@@ -31,6 +31,21 @@ def ess(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " d"]:
     return np.array([_plain_ess(column) for column in np.moveaxis(_normal_scores(_split(x)), 2, 0)])
 
 
+def long_ess(
+    stretch: Float[np.ndarray, "chains m d"], spread: Float[np.ndarray, "chains n d"], num_samples: int
+) -> Float[np.ndarray, " d"]:
+    """Effective sample size of N draws, from consecutive ones and from others that are spread over all of them.
+
+    What is forgotten between two draws that are spread out is seen in the consecutive ones, and their effective share
+    is that of all draws. What is not shows in the others, which are then worth about as much as all.
+    """
+    slow = ess(spread)
+    if spread.shape[0] * spread.shape[1] >= num_samples:
+        return slow
+    fast = ess(stretch) * (num_samples / (stretch.shape[0] * stretch.shape[1]))
+    return np.where(slow < spread.shape[0] * spread.shape[1] / 2, slow, np.maximum(slow, fast))
+
+
 def _split(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, "halves half d"]:
     half = x.shape[1] // 2
     return np.concatenate([x[:, :half], x[:, -half:]])

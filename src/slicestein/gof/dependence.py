@@ -49,7 +49,9 @@ def times_with_squares(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarr
     return autocorrelation_times(np.concatenate([deviations, deviations**2], axis=2))
 
 
-def flip_probability(x: Float[np.ndarray, "chains draws d"], most_directions: float = math.inf) -> float:
+def flip_probability(
+    x: Float[np.ndarray, "chains draws d"], num_samples: int | None = None, most_directions: float = math.inf
+) -> float:
     r"""Flip probability of the dependent bootstrap, from the autocorrelation of the samples and of their squares.
 
     $$
@@ -76,17 +78,20 @@ def flip_probability(x: Float[np.ndarray, "chains draws d"], most_directions: fl
     x
         Samples in order of time, (chains, draws, D); other columns that may mix slowly
         (scores, the log-density) can be put beside them.
+    num_samples
+        N, where x is a stretch of longer chains.
     most_directions
         Bound of K, for tests that are not one sum over all directions. More flips then leave more independent signs,
         without which an error that is many standard errors large widens its own null.
     """
     chains, draws, _ = x.shape
+    count = num_samples or chains * draws
     tau = times_with_squares(x)
     square = np.sum(tau**2)
     slowness = np.sum(tau**2 * (tau - 1 / tau)) / square
     wide = min(np.sum(tau) ** 2 / square, most_directions)
-    least = max(EXPECTED_FLIPS - (chains - 1) * math.log(2), 0) / (chains * draws)
-    balanced = FLIP_CONSTANT / np.cbrt(max(chains * draws * (1 + wide) * slowness**2, 1e-300))
+    least = max(EXPECTED_FLIPS - (chains - 1) * math.log(2), 0) / count
+    balanced = FLIP_CONSTANT / np.cbrt(max(count * (1 + wide) * slowness**2, 1e-300))
     return float(np.clip(balanced, min(least, 0.5), 0.5))
 
 

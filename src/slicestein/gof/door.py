@@ -11,7 +11,8 @@ from slicestein._checks import InputError, ScoreLike
 from slicestein.gof.method import Method, Problem
 from slicestein.gof.methods import as_method
 from slicestein.gof.result import GofResult
-from slicestein.rows.arrays import as_chains
+from slicestein.rows.opening import as_source
+from slicestein.rows.source import Source
 
 
 def gof_test(
@@ -30,8 +31,8 @@ def gof_test(
     Parameters
     ----------
     x
-        Independent samples (N, D), or draws of Markov chains (chains, draws, D); or what an adapter returned, with
-        score and names inside.
+        Independent samples (N, D), or draws of Markov chains (chains, draws, D); what an adapter returned, with score
+        and names inside; or a source of rows that need not fit into memory, from `slicestein.rows.open`.
     score
         $\nabla \log p$ at the samples, in the shape of x, or a function (N, D) -> (N, D).
     key
@@ -56,9 +57,13 @@ def gof_test(
     Validity: for any choice made on the training part, the p-value is asymptotically uniform if the samples are
     from the model (and independent, or from chains that mix within their length).
 
-    Cost: O(N (M J + M D)) for M slices and J about 15 frequencies, and O(M J B) for the null, whatever N is. Runs in
-    NumPy and compiled kernels, in the precision of x: nothing waits for JAX to compile, and nothing is traced, so the
-    test cannot be used under ``jit``.
+    Some rows are looked at to choose: the training part, 65,536 of it at most, and the beginning of every chain (16,384
+    draws), for how long it remembers. R-hat and the effective sample size are those of as many draws, spread over all.
+    Then every row is read once. Rows from files and arrays in memory give the same numbers.
+
+    Cost: O(N (M J + M D)) for M slices and J about 15 frequencies, and O(M J B) for the null, whatever N is; memory
+    beyond the inputs is bounded, some 300 MB at D = 50. Runs in NumPy and compiled kernels, in the precision of x:
+    nothing waits for JAX to compile, and nothing is traced, so the test cannot be used under ``jit``.
 
     Examples
     --------
@@ -72,23 +77,23 @@ def gof_test(
     >>> result.reject, result.worst()[0][0]
     (True, 'x[7]')
     """
-    if score is None:
+    if score is None and not isinstance(x, Source):
         x, score, names = _unpack(x, names)
     _check_options(alpha, num_bootstrap, train_fraction)
     chosen = as_method(method)
-    rows = as_chains(x, score)
+    rows = as_source(x, score)
+    names = rows.names if names is None else names
     if names is not None and len(names) != rows.dim:
         raise InputError(f"names must hold {rows.dim} names, one per column of x, got {len(names)}")
     problem = Problem(
         rows,
-        score if callable(score) else None,
+        score if callable(score) else rows.score_fn,
         _checks.as_generator(key),
         alpha,
         num_bootstrap,
         train_fraction,
         None if names is None else tuple(names),
     )
-    chosen.check(rows)
     return chosen.test(problem)
 
 

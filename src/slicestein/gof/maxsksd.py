@@ -1,26 +1,29 @@
 """The sliced test, maxSKSD (label "alg: GOF Test"): plan, measure, verdict.
 
-Some of the rows choose coordinates and slices (`plan`), the others are measured (`measure`), and the sums that come of
-it, with their bootstrap, are the verdict (`verdict`). Rows go one way and once.
+Some of the rows choose coordinates and slices (`plan`), then all are read once and measured (`survey`), and the sums
+that come of it, with their bootstrap, are the verdict (`verdict`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from slicestein import _checks
 from slicestein._checks import InputError
 from slicestein._directions.starts import INITS, Init
-from slicestein.gof import chains, dependence
-from slicestein.gof.measure import MOST_BLOCKS, block_ends, in_time, measure
-from slicestein.gof.method import Bootstrap, Method, Problem, choose_bootstrap, split
+from slicestein.gof import dependence
+from slicestein.gof.chains import long_ess, rhat
+from slicestein.gof.measure import Sums
+from slicestein.gof.method import Bootstrap, Method, Problem, choose_bootstrap, spread_out, stretch
 from slicestein.gof.null import Kind, draw_weights
 from slicestein.gof.parameters import findings
-from slicestein.gof.plan import Plan, exchange, make_plan, plan_given
-from slicestein.gof.result import GofResult
+from slicestein.gof.plan import EXCHANGE_VALUES, Plan, exchange, make_plan, plan_given
+from slicestein.gof.result import GofResult, Parameter
+from slicestein.gof.survey import Layout, gather, lay_out, plan_rows, survey
 from slicestein.gof.verdict import Verdict, judge
 from slicestein.kernels import RBF, Kernel
 from slicestein.rows.arrays import Chains, as_chains
@@ -30,6 +33,19 @@ LEAST_DRAWS = 8  # of a chain, for R-hat to mean anything
 # That add up, for the memory of the bootstrap: most entries look at one direction or at the largest of many. Of 3, 6,
 # 10 and all, 3 keeps the level of autoregressions and finds a spread of 0.85 in one of 35 parameters of NUTS draws.
 MOST_DIRECTIONS = 3
+
+
+class Seen(NamedTuple):
+    """Draws of chains that are looked at to learn how they mix: consecutive ones, and others spread over all."""
+
+    begin: Float[np.ndarray, "chains m d"]
+    spread: Float[np.ndarray, "chains n d"]
+
+    def agreement(self, num_samples: int) -> dict[str, np.ndarray]:
+        """R-hat and effective sample size of so many draws."""
+        if self.spread.shape[1] < LEAST_DRAWS:
+            return {}
+        return {"rhat": rhat(self.spread), "ess": long_ess(self.begin, self.spread, num_samples)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,44 +104,80 @@ class MaxSKSD(Method):
         """``"maxsksd-g"`` or ``"maxsksd-rg"``."""
         return f"{self.label}-{self.optimize}"
 
-    def check(self, rows: Chains) -> None:
-        _checks.no_flat_score(rows.flat[1])  # units do not matter: samples are whitened
-
     def test(self, problem: Problem) -> GofResult:
         """Plan, measure, verdict."""
         kind, problem = choose_bootstrap(self.bootstrap, problem)
-        plan, train, rows = self._plan(problem)
-        exchanged = train if self.train is None and plan.whitening is not None else None
-        found = _examine(plan, exchanged, rows, problem, kind)
+        layout, plan, exchanged, num_train = self._plan(problem)
+        sums = survey(problem.rows, layout, plan, exchanged)
+        seen = Seen(stretch(problem.rows), spread_out(problem.rows, layout.cut)) if problem.rows.ordered else None
+        num_test = layout.late[0] * layout.late[1]
+        return self.conclude(
+            problem, plan, sums, kind, chains=layout.chains, seen=seen, num_train=num_train, num_test=num_test
+        )
+
+    def conclude(
+        self,
+        problem: Problem,
+        plan: Plan,
+        sums: Sums,
+        kind: Kind,
+        *,
+        chains: int,
+        seen: Seen | None,
+        num_train: int,
+        num_test: int,
+    ) -> GofResult:
+        """The result from sums over blocks, as many of every chain."""
+        flip = 0.5
+        if kind == "dependent":
+            assert seen is not None
+            memory = dependence.flip_probability(seen.begin, int(sums.counts.sum()), MOST_DIRECTIONS)
+            flip = dependence.between_blocks(memory, sums.counts.mean())
+        lengths = (len(sums.counts) // chains,) * chains
+        weights = draw_weights(kind, problem.rng, problem.num_bootstrap, lengths, flip)
+        found = judge(plan, sums, weights, kind, chains if kind == "dependent" else 1, problem.rng)
         return self.result(
             problem,
             found.outcome,
             null=kind,
-            num_train=0 if train is None else train.num_samples,
-            num_test=rows.num_samples,
+            num_train=num_train,
+            num_test=num_test,
             slices=plan.slices,
             per_slice=found.per_slice,
             per_dimension=_shares(plan, found),
             components=found.components,
-            **_of_parameters(plan, rows, found, problem),
+            stray_chain=found.stray_chain,
+            parameters=_parameters(plan, found, problem),
+            **({} if seen is None else seen.agreement(num_test)),
         )
 
-    def _plan(self, problem: Problem) -> tuple[Plan, Chains | None, Chains]:
-        """The plan, the rows it was made on and the rows to test."""
+    def _plan(self, problem: Problem) -> tuple[Layout, Plan, Plan | None, int]:
+        """Which rows are tested, the plan, the plan for the rows that it was made on, and how many these are."""
         rows = problem.rows
+        every = Layout(*rows.shape[:2])
         if self.slices is not None:
             _checks.slices_fit(self.slices, score_dim=rows.dim, input_dim=rows.dim)
-            return plan_given(self.slices, rows, self.kernel), None, rows
-        if self.train is None:
-            train, rows = split(problem)
-        else:
-            train = as_chains(*self.train, "train")
-            _checks.as_wide_as(rows.x, train=train.x)
-        _checks.columns_vary(train.flat[0])
+            _, some = gather(rows, every, plan_rows(rows.dim))
+            _checks.no_flat_score(some.flat[1])
+            return every, plan_given(self.slices, some, self.kernel), None, 0
         omnibus = self.omnibus and self.optimize == "rg"
+        if self.train is None:
+            layout = lay_out(problem)
+            train, others = gather(rows, layout, EXCHANGE_VALUES // rows.dim if omnibus else 0)
+        else:
+            layout, train, others = every, as_chains(*self.train, "train"), None
+            _checks.as_wide_as(np.empty((0, rows.dim)), train=train.x)
+        plan = self.plan_on(train, problem.rng)
+        exchanged = exchange(plan, others) if omnibus and others is not None else None
+        return layout, plan, exchanged, train.num_samples
+
+    def plan_on(self, train: Chains, rng: np.random.Generator) -> Plan:
+        """The plan from the rows that are set apart for it."""
+        _checks.columns_vary(train.flat[0])
+        _checks.no_flat_score(train.flat[1])
         names = ("optimize", "init", "num_slices", "steps", "standardize", "kernel")
-        plan = make_plan(train, problem.rng, omnibus=omnibus, **{name: getattr(self, name) for name in names})
-        return plan, train, rows
+        omnibus = self.omnibus and self.optimize == "rg"
+        return make_plan(train, rng, omnibus=omnibus, **{name: getattr(self, name) for name in names})
 
 
 # Options that say how slices are chosen.
@@ -136,33 +188,11 @@ def _default(name: str) -> Any:
     return next(field.default for field in dataclasses.fields(MaxSKSD) if field.name == name)
 
 
-def _examine(plan: Plan, exchanged: Chains | None, rows: Chains, problem: Problem, kind: Kind) -> Verdict:
-    """Measure the rows, and those of the plan with a plan that is made on the others, and judge the sums."""
-    num_chains, draws, _ = rows.x.shape
-    share = 1.0 if exchanged is None else rows.num_samples / (rows.num_samples + exchanged.num_samples)
-    ends, per_chain = block_ends(num_chains, draws, round(share * MOST_BLOCKS))
-    sums = measure(plan, *rows.flat, ends)
-    if exchanged is not None:
-        early, more = block_ends(num_chains, exchanged.x.shape[1], MOST_BLOCKS - len(ends))
-        sums = in_time(measure(exchange(plan, rows), *exchanged.flat, early), sums, num_chains)
-        per_chain += more
-    flip = 0.5
-    if kind == "dependent":
-        memory = dependence.flip_probability(problem.rows.x, MOST_DIRECTIONS)
-        flip = dependence.between_blocks(memory, sums.counts.mean())
-    weights = draw_weights(kind, problem.rng, problem.num_bootstrap, (per_chain,) * num_chains, flip)
-    return judge(plan, sums, weights, kind, num_chains if kind == "dependent" else 1, problem.rng)
-
-
-def _of_parameters(plan: Plan, rows: Chains, found: Verdict, problem: Problem) -> dict[str, Any]:
-    """What the result says of single parameters and of the chains."""
-    more: dict[str, Any] = {"stray_chain": found.stray_chain}
-    if rows.ordered and rows.x.shape[1] >= LEAST_DRAWS:
-        more |= {"rhat": chains.rhat(rows.x), "ess": chains.ess(rows.x)}
-    if found.parameters is not None:
-        names = list(problem.names or (f"x[{d}]" for d in range(rows.dim)))
-        more["parameters"] = findings(found.parameters, names, plan.spread, problem.alpha)
-    return more
+def _parameters(plan: Plan, found: Verdict, problem: Problem) -> tuple[Parameter, ...] | None:
+    if found.parameters is None:
+        return None
+    names = list(problem.names or (f"x[{d}]" for d in range(len(plan.scale))))
+    return findings(found.parameters, names, plan.spread, problem.alpha)
 
 
 def _shares(plan: Plan, found: Verdict) -> np.ndarray:

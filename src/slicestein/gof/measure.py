@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,11 +37,50 @@ class Sums(NamedTuple):
         return Sums(*(None if a is None else a + b for a, b in zip(self, other, strict=True)))  # type: ignore[arg-type]
 
 
-def block_ends(chains: int, draws: int, most: int = MOST_BLOCKS) -> tuple[Int[np.ndarray, " b"], int]:
-    """Ends of blocks within chains that are laid out one after the other, and the number of blocks of a chain."""
+class Span(NamedTuple):
+    """Sums over the blocks from ``first`` on, of some of their rows."""
+
+    first: int
+    sums: Sums
+
+    def __add__(self, other):  # type: ignore[no-untyped-def]
+        """Sums over the rows of both, which may be in the same blocks or in others."""
+        low = min(self.first, other.first)
+        high = max(span.first + len(span.sums.counts) for span in (self, other))
+        return Span(low, self.within(low, high) + other.within(low, high))
+
+    def within(self, low: int, high: int) -> Sums:
+        """Sums over blocks ``low:high``, zero where there is none."""
+        before, after = self.first - low, high - self.first - len(self.sums.counts)
+        if before == after == 0:
+            return self.sums
+
+        def widened(part: np.ndarray | None) -> np.ndarray | None:
+            if part is None:
+                return None
+            out = np.zeros((high - low, *part.shape[1:]), part.dtype)
+            out[before : len(out) - after] = part
+            return out
+
+        return Sums(*map(widened, self.sums))  # type: ignore[arg-type]
+
+
+def joined(parts: Sequence[Sums]) -> Sums:
+    """Blocks of several sums, one after the other."""
+    return Sums(*(None if a[0] is None else np.concatenate(a) for a in zip(*parts, strict=True)))  # type: ignore[arg-type]
+
+
+def paired(sums: Sums) -> Sums:
+    """Sums over pairs of neighbouring blocks; the last one may be alone."""
+    starts = np.arange(0, len(sums.counts), 2)
+    return Sums(*(None if part is None else np.add.reduceat(part, starts, axis=0) for part in sums))  # type: ignore[arg-type]
+
+
+def block_ends(chains: int, draws: int, most: int = MOST_BLOCKS) -> Int[np.ndarray, " b"]:
+    """Ends of blocks, as many of every chain, within chains that are laid out one after the other."""
     per_chain = max(1, min(draws, most // chains))
     ends = np.round(np.linspace(0, draws, per_chain + 1)[1:]).astype(np.int64)
-    return (ends + draws * np.arange(chains)[:, None]).ravel(), per_chain
+    return (ends + draws * np.arange(chains)[:, None]).ravel()
 
 
 def in_time(first: Sums, then: Sums, chains: int) -> Sums:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
+from slicestein.rows.source import Rows, Source
 
 # A column whose values are so coarse, in standard deviations, has lost its shape to rounding.
 COARSEST = 0.05
 
 
-class Chains(NamedTuple):
-    """Samples and scores (chains, draws, D); independent samples are one chain.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Chains(Source):
+    """Samples and scores (chains, draws, D) in memory; independent samples are one chain.
 
     ``ordered``: whether consecutive draws may depend on each other.
     """
@@ -26,14 +29,10 @@ class Chains(NamedTuple):
     ordered: bool
 
     @property
-    def num_samples(self) -> int:
-        """N, over all chains."""
-        return self.x.shape[0] * self.x.shape[1]
-
-    @property
-    def dim(self) -> int:
-        """D."""
-        return self.x.shape[2]
+    def shape(self) -> tuple[int, int, int]:
+        """Chains, draws of each, and D."""
+        chains, draws, dim = self.x.shape
+        return chains, draws, dim
 
     @property
     def flat(self) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
@@ -42,7 +41,19 @@ class Chains(NamedTuple):
 
     def part(self, draws: slice) -> Chains:
         """The same stretch of every chain."""
-        return self._replace(x=self.x[:, draws], s=self.s[:, draws])
+        return Chains(self.x[:, draws], self.s[:, draws], self.ordered)
+
+    def in_order(self) -> Chains:
+        return Chains(self.x, self.s, True)
+
+    def read(self, start: int, stop: int) -> Rows:
+        return Rows(*(z[start:stop] for z in self.flat))
+
+    def samples(self, rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n d"]:
+        return self.flat[0][rows]
+
+    def gather(self, rows: Int[np.ndarray, " n"]) -> Rows:
+        return Rows(*(z[rows] for z in self.flat))
 
 
 def as_rows(x: Any, score: ScoreLike, name: str = "x") -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
@@ -52,27 +63,28 @@ def as_rows(x: Any, score: ScoreLike, name: str = "x") -> tuple[Float[np.ndarray
     return as_chains(x, score, name).flat
 
 
-def as_chains(x: Any, score: ScoreLike, name: str = "x") -> Chains:
+def as_chains(x: Any, score: ScoreLike, name: str = "x", least: int = 2) -> Chains:
     """Checked samples (N, D) or (chains, draws, D) with their scores; a function gives them for all rows at once.
 
-    ``name`` is that of the samples in messages.
+    ``name`` is that of the samples in messages, ``least`` how many there must be.
     """
-    samples = _real(name, x)
+    samples = real(name, x)
     if samples.ndim not in (2, 3) or 0 in samples.shape:
         hint = f"; for one-dimensional samples pass {name}[:, None]" if samples.ndim == 1 else ""
         raise InputError(f"{name} must have shape (N, D) or (chains, draws, D), got {samples.shape}{hint}")
     flat = samples.reshape(-1, samples.shape[-1])
-    if len(flat) < 2:
+    if len(flat) < least:
         raise InputError(f"{name} must hold at least two samples, got shape {samples.shape}")
     _checks.finite(**{name: samples})
     score_name = "score" if name == "x" else f"the score of {name}"
-    values = score_at(score, flat).reshape(samples.shape) if callable(score) else _real(score_name, score)
+    values = score_at(score, flat).reshape(samples.shape) if callable(score) else real(score_name, score)
     if values.shape != samples.shape:
         raise InputError(f"{score_name} must have the shape of {name}, {samples.shape}, got {values.shape}")
     _checks.finite(**{score_name: values})
     dtype = np.promote_types(samples.dtype, values.dtype)
     lead = samples.shape if samples.ndim == 3 else (1, *samples.shape)
-    rows, s = (z.astype(dtype, copy=False).reshape(lead) for z in (samples, values))
+    # Flat first: rows of a view that is not contiguous are copied once, here.
+    rows, s = (z.astype(dtype, copy=False).reshape(-1, lead[2]).reshape(lead) for z in (samples, values))
     return Chains(rows, s, samples.ndim == 3)
 
 
@@ -85,7 +97,7 @@ def score_at(score_fn: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n
             f"score(x) must return shape {x.shape}, the shape of x, got {shape}: pass a function of the "
             "whole batch, for example score_from(log_density)"
         )
-    values = _real("score(x)", found)
+    values = real("score(x)", found)
     if not isinstance(found, np.ndarray) and values.dtype == np.float32:
         _resolved(x)
     return values
@@ -110,7 +122,8 @@ def coarse_columns(x: Float[np.ndarray, "n d"]) -> Bool[np.ndarray, " d"]:
     return coarse & (np.ptp(x, axis=0) > 0)
 
 
-def _real(name: str, value: Any) -> np.ndarray:
+def real(name: str, value: Any) -> np.ndarray:
+    """An array of real numbers, of single or double precision."""
     if isinstance(value, jax.core.Tracer):
         raise InputError(f"{name} is traced: call this outside of jit, vmap and grad, its values are looked at")
     try:

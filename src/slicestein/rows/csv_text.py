@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,26 +12,46 @@ from jaxtyping import Float
 
 from slicestein._checks import InputError
 
+# Lines that are made numbers at once.
+LINES = 2**15
+
 
 def read_csv(path: Path) -> tuple[Float[np.ndarray, "n d"], tuple[str, ...] | None]:
     """Numbers, and the names in the header if there is one; empty lines and those that begin with # do not count."""
+    names, parts = csv_chunks(path)
+    return np.concatenate(list(parts)), names
+
+
+def csv_chunks(path: Path) -> tuple[tuple[str, ...] | None, Iterator[Float[np.ndarray, "n d"]]]:
+    """The names in the header if there is one, and the numbers, some thousand lines at a time."""
     try:
-        lines = [line for _, line in _lines(path)]
-        first = next(csv.reader(lines[:1]), [])
+        first = next(csv.reader(line for _, line in _lines(path)), [])
     except (UnicodeDecodeError, csv.Error):
         raise InputError(f"{path}: is not a text of comma-separated values: save it as UTF-8") from None
     names = None if _is_row(first) else tuple(cell.strip() for cell in first)
     if names is not None and "" in names:
         where = names.index("") + 1
         raise InputError(f"{path}: column {where} has no name: leave the row index out (pandas: to_csv(index=False))")
-    data = lines if names is None else lines[1:]
-    if not data:
-        raise InputError(f"{path}: holds no samples: write one line per sample, under a line of names")
-    steps = (line for line in data)  # of Python: between two of them other threads, and Ctrl-C, get their turn
+    return names, _numbers(path, names)
+
+
+def _numbers(path: Path, names: tuple[str, ...] | None) -> Iterator[Float[np.ndarray, "n d"]]:
+    lines = (line for _, line in _lines(path))
+    width = None
     try:
-        return np.loadtxt(steps, delimiter=",", ndmin=2, quotechar='"'), names
+        next(lines) if names is not None else None
+        while some := list(itertools.islice(lines, LINES)):
+            steps = (line for line in some)  # of Python: between two of them other threads, and Ctrl-C, get their turn
+            found = np.loadtxt(steps, delimiter=",", ndmin=2, quotechar='"')
+            if found.shape[1] != (width := width or found.shape[1]):
+                raise ValueError
+            yield found
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not a text of comma-separated values: save it as UTF-8") from None
     except ValueError:
         raise InputError(f"{path}: {_fault(path, names)}: every cell below the header must be a number") from None
+    if width is None:
+        raise InputError(f"{path}: holds no samples: write one line per sample, under a line of names")
 
 
 def place(path: Path, row: int, column: int, names: tuple[str, ...] | None) -> str:

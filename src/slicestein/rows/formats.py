@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ Found = tuple[Float[np.ndarray, "..."], tuple[str, ...] | None]
 
 
 def _read_npy(path: Path, wanted: tuple[str, ...]) -> Found:
-    array = _parsed(path, "a NumPy array of numbers: write it with numpy.save", np.load, path, allow_pickle=False)
+    array = parsed(path, "a NumPy array of numbers: write it with numpy.save", np.load, path, allow_pickle=False)
     if not isinstance(array, np.ndarray):
         array.close()
         raise InputError(f"{path}: is an .npz archive: rename it")
@@ -34,18 +34,24 @@ def _read_npz(path: Path, wanted: tuple[str, ...]) -> Found:
         with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
             return dict(archive)
 
-    arrays = _parsed(path, "a NumPy archive of numbers: write it with numpy.savez", arrays_of, path)
+    arrays = parsed(path, "a NumPy archive of numbers: write it with numpy.savez", arrays_of, path)
     names = arrays.pop("names", None)
-    held = ", ".join(arrays) or "no arrays"
-    found = [name for name in wanted if name in arrays]
+    found = arrays[choose_array(path, list(arrays), wanted)]
+    return found, None if names is None else tuple(str(name) for name in np.ravel(names))
+
+
+def choose_array(path: Path, held: Sequence[str], wanted: tuple[str, ...]) -> str:
+    """The name of the array of an archive that holds what is wanted."""
+    found = [name for name in wanted if name in held]
     if len(found) > 1:
         raise InputError(f"{path}: holds {' and '.join(found)}: keep one of them")
-    if not found and wanted is SAMPLE_ARRAYS and len(arrays) == 1 and not set(arrays) & set(SCORE_ARRAYS):
-        found = list(arrays)
+    if not found and wanted is SAMPLE_ARRAYS and len(held) == 1 and not set(held) & set(SCORE_ARRAYS):
+        found = list(held)
     if not found:
         what = "samples" if wanted is SAMPLE_ARRAYS else "scores"
-        raise InputError(f"{path}: holds {held}: name the array of the {what} {' or '.join(wanted)}")
-    return arrays[found[0]], None if names is None else tuple(str(name) for name in np.ravel(names))
+        there = ", ".join(held) or "no arrays"
+        raise InputError(f"{path}: holds {there}: name the array of the {what} {' or '.join(wanted)}")
+    return found[0]
 
 
 def _read_parquet(path: Path, wanted: tuple[str, ...]) -> Found:
@@ -53,14 +59,21 @@ def _read_parquet(path: Path, wanted: tuple[str, ...]) -> Found:
         from pyarrow import parquet
     except ImportError:
         raise InputError(f"{path}: reading .parquet needs pyarrow: pip install pyarrow") from None
-    table = _parsed(path, "a Parquet file", parquet.read_table, path)
-    index = (table.schema.pandas_metadata or {}).get("index_columns", [])  # the row index of pandas is no parameter
-    columns = {name: table[name].to_numpy() for name in table.column_names if name not in index}
-    for name, column in columns.items():
-        if column.dtype.kind not in "fiu":
-            raise InputError(f"{path}: column {name} holds {column.dtype}, not real numbers: leave it out")
-    x = np.stack(list(columns.values()), axis=1) if columns else np.empty((0, 0))
-    return x, tuple(columns)
+    table = parsed(path, "a Parquet file", parquet.read_table, path)
+    names = parquet_columns(path, table.schema)
+    return np.stack([table[name].to_numpy() for name in names], axis=1) if names else np.empty((0, 0)), names
+
+
+def parquet_columns(path: Path, schema: Any) -> tuple[str, ...]:
+    """Names of the parameters in a Parquet file; the row index of pandas is none."""
+    from pyarrow import types
+
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    fields = [field for field in schema if field.name not in index]
+    for field in fields:
+        if not (types.is_floating(field.type) or types.is_integer(field.type)):
+            raise InputError(f"{path}: column {field.name} holds {field.type}, not real numbers: leave it out")
+    return tuple(field.name for field in fields)
 
 
 def _read_netcdf(path: Path, wanted: tuple[str, ...]) -> Found:
@@ -86,14 +99,14 @@ def read_group(path: Path, group: str) -> Any:
 
     if not path.is_file():
         raise InputError(f"{path}: no such file: give the path of a file")
-    return _parsed(path, f"an ArviZ file with a {group} group: write it with ArviZ", load, path)
+    return parsed(path, f"an ArviZ file with a {group} group: write it with ArviZ", load, path)
 
 
-def _parsed(path: Path, kind: str, parser: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def parsed(path: Path, kind: str, parser: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """What another package makes of a file; whatever it says of a broken one is told in our words."""
     try:
         return parser(*args, **options)
-    except MemoryError:
+    except (MemoryError, InputError):
         raise
     except Exception:
         raise InputError(f"{path}: is not {kind}") from None

@@ -174,7 +174,7 @@ class FSSD(Method):
             locations, bandwidth = initial_locations(x, rng, self.num_locations), median_distance(x)
         else:
             if self.train is None:
-                train, tested = split(problem)
+                train, tested = split(tested, problem)
                 fit = train.flat
             else:
                 fit = as_rows(*self.train, "train")
