@@ -96,7 +96,7 @@ def source_case(path: str, source: str) -> dict:
     if source == "Dask, two processes":
         from distributed import Client, LocalCluster
 
-        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+        with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster):
             found, cost = timed(lambda: ss.gof_test(ss.rows.open(path, score_fn, dask=True), key=0))
     else:
         found, cost = timed(lambda: ss.gof_test(opened(ss, path, source), score_fn, key=0))

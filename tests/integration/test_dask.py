@@ -37,7 +37,7 @@ def expected():
 
 @pytest.fixture
 def client():
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with distributed.LocalCluster(**options) as workers, distributed.Client(workers) as client:
         yield client
 
@@ -143,7 +143,7 @@ def test_the_command_line_on_a_cluster(tmp_path, where):
     if where == "local":
         found = answer("--dask", "local")
     else:
-        options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+        options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
         with distributed.LocalCluster(**options) as workers:
             rows = str(tmp_path / "draws" / "*.npy")
             command[4] = rows  # workers see the files by absolute paths

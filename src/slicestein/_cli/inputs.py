@@ -116,7 +116,7 @@ def connected(address: str | None, target: str | None) -> Iterator[None]:
     if target is not None:  # the model is sent: workers need not find its module
         cloudpickle.register_pickle_by_value(sys.modules[target.partition(":")[0]])
     if address == "local":
-        with LocalCluster(dashboard_address=None) as cluster, Client(cluster):
+        with LocalCluster(dashboard_address=":0") as cluster, Client(cluster):
             yield
         return
     try:
