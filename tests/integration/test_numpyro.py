@@ -165,7 +165,7 @@ def test_check_takes_arviz_data_of_a_run(mcmc):
     [
         ((model,), "fit is missing: pass the model and the fit"),
         ((model, np.zeros((3, 4))), r"cannot tell what package a fit of ndarray is from.*from_arviz"),
-        ((3, {}), "model must be a function or a PyMC model, got int"),
+        ((3, {}), "model must be a function, or a model of PyMC or Stan, got int"),
         ((ss.adapters.Draws(np.zeros((1, 9, 2)), np.zeros((1, 9, 2)), ("a", "b")), None, Y), "no more arguments"),
     ],
 )

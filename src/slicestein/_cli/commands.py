@@ -19,9 +19,10 @@ import typer
 from slicestein import quality
 from slicestein._checks import InputError
 from slicestein._cli import demo, inputs, interrupt, output, stan
-from slicestein._cli.inputs import TargetKind
+from slicestein._cli.inputs import Data, ScoreFn, TargetKind
 from slicestein._stein import compiled
 from slicestein.gof.door import gof_test
+from slicestein.gof.result import GofResult
 from slicestein.rows.opening import files_of, open_rows
 
 app = typer.Typer(
@@ -114,20 +115,12 @@ def run_test(
         data, notes = stan.read(samples)
         result = gof_test(data.x, data.score, names=data.names, **options)
         result = dataclasses.replace(result, notes=(*result.notes, *notes))
-    elif dask is not None or inputs.are_many(samples[0]) or inputs.are_large(samples[0]):
-        score_fn = None if target is None else inputs.load_target(target, target_kind)
-        with inputs.connected(dask, target):
-            rows = open_rows(samples[0], score_fn or score, chains=chains, dtype=float, dask=dask is not None)
-            data = inputs.some_rows(rows)
-            inputs.warn_of_bounds(data)
-            result = gof_test(rows, **options)
     else:
-        data = inputs.read(samples[0], score, chains)
-        if target is not None:
-            data = inputs.with_scores(data, inputs.load_target(target, target_kind))
-        if score is None or score.suffix.lower() != ".nc":  # draws of nutpie are unconstrained
-            inputs.warn_of_bounds(data)
-        result = gof_test(data.x, data.score, names=data.names, **options)
+        score_fn = None if target is None else inputs.load_target(target, target_kind)
+        streamed = dask is not None or inputs.are_many(samples[0]) or inputs.are_large(samples[0])
+        with inputs.connected(dask, target):
+            test_rows = _test_streamed if streamed else _test_in_memory
+            result, data = test_rows(samples[0], score, score_fn, chains, dask is not None, options)
     if as_json:
         output.print_json({"samples": " ".join(map(str, samples)), **output.verdict(result)})
     else:
@@ -135,6 +128,25 @@ def run_test(
     settings = {"samples": " ".join(map(str, samples)), "model": score or target or "CmdStan", "key": key}
     files.write(result, data, title=f"Does {samples[0].name} fit?", settings=settings)
     raise typer.Exit({"fits": 0, "wrong": 1, "undecided": 3}[result.verdict])
+
+
+def _test_streamed(
+    samples: Path, score: Path | None, score_fn: ScoreFn | None, chains: int | None, on_dask: bool, options: Any
+) -> tuple[GofResult, Data]:
+    rows = open_rows(samples, score_fn or score, chains=chains, dtype=float, dask=on_dask)
+    data = inputs.some_rows(rows)
+    inputs.warn_of_bounds(data)
+    return gof_test(rows, **options), data
+
+
+def _test_in_memory(
+    samples: Path, score: Path | None, score_fn: ScoreFn | None, chains: int | None, _: bool, options: Any
+) -> tuple[GofResult, Data]:
+    data = inputs.read(samples, score, chains)
+    data = data if score_fn is None else inputs.with_scores(data, score_fn)
+    if score is None or score.suffix.lower() != ".nc":  # draws of nutpie are unconstrained
+        inputs.warn_of_bounds(data)
+    return gof_test(data.x, data.score, names=data.names, **options), data
 
 
 def _check_options(method: str, alpha: float, num_bootstrap: int) -> None:
