@@ -28,6 +28,8 @@ def is_torch(log_density: LogDensity, x: Any) -> bool:
         try:
             _tensors(log_density, x)
         except Exception as of_torch:
+            if (type(of_jax), str(of_jax)) == (type(of_torch), str(of_torch)):  # the function's own fault
+                raise of_jax from None
             said = " and as one of torch with ".join(f"{type(e).__name__}: {str(e)[:200]}" for e in (of_jax, of_torch))
             raise InputError(f"log_density fails as a function of JAX with {said}") from of_jax
         return True

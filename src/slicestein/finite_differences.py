@@ -24,6 +24,8 @@ from slicestein.rows.arrays import as_chains
 
 ROWS = 100  # looked at along one random direction
 FULL_ROWS = 10  # and of these, along every coordinate
+# Relative differences below are rounding of the score: computed or stored in single precision, or with six digits.
+SCORE_ROUNDING = 1e-4
 SIGMAS = 10.0  # of rounding that are taken for rounding: hardly one comparison in any number of them is further off
 PARTS = 16  # of a step: distance of the points that measure rounding
 MOST = 4_000_000  # numbers in the points of one call
@@ -134,7 +136,7 @@ def check_score(
     # Of lengths that differ: the rounding of equal steps repeats itself, and could not be measured.
     signs = rng.choice([-1.0, 1.0], points.shape) * rng.uniform(0.5, 1.5, points.shape) / np.sqrt(points.shape[1])
     noise = density.noise(points, scale * signs)
-    floor = 1e3 * np.finfo(s.dtype).eps * np.abs(s * scale).max(1)  # rounding of the score itself
+    floor = SCORE_ROUNDING * np.abs(s * scale).max(1)
     found, doubt = density.derivatives(points, scale * signs, noise)
     away = np.abs((s * scale * signs).sum(1) - found) / (doubt + floor)
     full = np.argsort(-np.nan_to_num(away, nan=-1.0), kind="stable")[:FULL_ROWS]  # the most suspect first

@@ -368,7 +368,7 @@ CASES = (
     + [
         (["test"], "Missing argument"),
         (["test", "short.npy", *GOOD], "too few samples"),
-        (["test", "x.npy", "x.npy", *GOOD], "give one file of samples, got 2"),
+        (["test", "x.npy", "x.npy", *GOOD], "got 2 files"),
         (["test", "x.npy", "--score", "missing.npy"], "missing.npy: no such file"),
         (["test", "x.npy", "--score", "wide.npy"], "holds scores of shape (400, 6), but the samples have (400, 3)"),
         (["test", "x.npy", "--score", "x.nc"], "give it as the samples too"),

@@ -38,9 +38,9 @@ def test_the_wrong_derivative_is_named(log_density):
     torch_is_here(log_density)
     right = ss.check_score(log_density, SCORE, X)
     assert right.ok
-    assert right.resolution < 1e-6
+    assert right.resolution < 1e-3
     wrong = SCORE.copy()
-    wrong[:, 3] *= 1 + 1e-4
+    wrong[:, 3] *= 1 + 2e-3
     found = ss.check_score(log_density, wrong, X, names=list("abcdef"))
     assert not found.ok
     assert [(e.name, e.coordinate) for e in found.errors] == [("d", 3)]
@@ -159,3 +159,10 @@ def test_a_density_that_is_finite_at_the_samples_alone():
     known = {row.tobytes() for row in X}
     with pytest.raises(ss.InputError, match="not finite beside any row"):
         ss.check_score(lambda x: 0.0 if x.tobytes() in known else -np.inf, SCORE, X)
+
+
+@pytest.mark.parametrize("stored", [lambda s: s.astype(np.float32).astype(float), lambda s: np.round(s, 5)])
+def test_a_score_in_single_precision_or_with_few_digits_is_not_accused(stored):
+    x = np.random.default_rng(0).standard_normal((300, 4))
+    assert ss.check_score(lambda x: -0.5 * np.sum(x**2), stored(-x), x).ok
+    assert not ss.check_score(lambda x: -0.5 * np.sum(x**2), stored(-x) * [1, 1.001, 1, 1], x).ok

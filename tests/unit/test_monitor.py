@@ -108,7 +108,7 @@ def test_many_looks_reject_a_right_model_as_rarely_as_one():
 
 def test_faults():
     watched = Monitor(score_fn, key=0)
-    with pytest.raises(ss.InputError, match="nothing to judge yet: the first 1000 draws choose, 0 came"):
+    with pytest.raises(ss.InputError, match="50 more are the least to test; 0 came"):
         watched.verdict()
     watched.update(normal(2, 300, 3))
     for draws, options, message in [
@@ -128,3 +128,11 @@ def test_faults():
             Monitor(score_fn, key=0, **options)
     with pytest.raises(ss.InputError, match="score must be a function"):
         Monitor(normal(10, 2), key=0)
+
+
+def test_a_handful_of_draws_is_not_judged_and_costs_no_look():
+    monitor = ss.gof.Monitor(lambda x: -x, key=0)
+    monitor.update(np.random.default_rng(0).standard_normal((1020, 3)))
+    with pytest.raises(ss.InputError, match="50 more are the least to test; 1020 came"):
+        monitor.verdict()
+    assert monitor.looks == 0

@@ -82,7 +82,7 @@ def test_no_rejection_is_not_called_a_proof(tmp_path):
     assert "No evidence against the model" in text
     assert "not a proof" in text
     assert text.count("<svg") == 2  # without samples there is no witness to draw
-    assert "would have been seen" in text
+    assert "would most likely have been seen" in text
 
 
 def test_too_few_draws_are_not_called_a_fit(tmp_path):

@@ -1,5 +1,6 @@
 """Rows from anywhere give the numbers of arrays in memory; what is wrong with them is one line that names the place."""
 
+import concurrent.futures
 import gc
 import pickle
 import tempfile
@@ -331,3 +332,37 @@ def test_rows_in_any_order_of_reading(tmp_path):
     np.testing.assert_array_equal(rows.gather(some).x, X[some])
     np.testing.assert_array_equal(rows.gather(some).s, -X[some])
     assert Path(rows.table.path).exists()
+
+
+def test_chains_of_samples_and_of_scores_must_be_the_same(tmp_path):
+    x = np.random.default_rng(0).standard_normal((2, 500, 3))
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "s.npy", -x.reshape(500, 2, 3))
+    with pytest.raises(ss.InputError, match="in 500 and 2 chains"):
+        ss.rows.open(tmp_path / "x.npy", tmp_path / "s.npy")
+
+
+def test_names_of_streamed_files_are_checked(tmp_path):
+    (tmp_path / "x.csv").write_text("a,a\n" + "1.0,2.0\n" * 30)
+    with pytest.raises(ss.InputError, match="two columns are named 'a'"):
+        ss.rows.open(tmp_path / "x.csv")
+
+
+def test_a_pair_is_not_taken_for_two_chunks():
+    x = np.random.default_rng(0).standard_normal((100, 3))
+    with pytest.raises(ss.InputError, match="rows is a tuple"):
+        ss.rows.open((x, -x))
+
+
+def test_threads_may_share_a_parquet_file(tmp_path):
+    pytest.importorskip("pyarrow")
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    x = np.random.default_rng(0).standard_normal((60_000, 2))
+    parquet.write_table(pa.table({"a": x[:, 0], "b": x[:, 1]}), tmp_path / "x.parquet", row_group_size=5000)
+    rows = ss.rows.open(tmp_path / "x.parquet", lambda x: -x)
+    parts = [(start, start + 1000) for start in range(0, 60_000, 1000)]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda part: rows.read(*part).x, parts[::2] + parts[1::2]))
+    np.testing.assert_array_equal(np.concatenate(found), np.concatenate([x[a:b] for a, b in parts[::2] + parts[1::2]]))

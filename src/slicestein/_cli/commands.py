@@ -21,7 +21,7 @@ from slicestein._checks import InputError
 from slicestein._cli import demo, inputs, interrupt, output, stan
 from slicestein._cli.inputs import Data, ScoreFn, TargetKind
 from slicestein._stein import compiled
-from slicestein.gof.door import gof_test
+from slicestein.gof.door import gof_test, least_draws
 from slicestein.gof.result import GofResult
 from slicestein.rows.opening import files_of, open_rows
 
@@ -117,7 +117,8 @@ def run_test(
         result = dataclasses.replace(result, notes=(*result.notes, *notes))
     else:
         score_fn = None if target is None else inputs.load_target(target, target_kind)
-        streamed = dask is not None or inputs.are_many(samples[0]) or inputs.are_large(samples[0])
+        many = dask is not None or inputs.are_many(samples[0]) or inputs.are_large(samples[0])
+        streamed = many and (score is None or score.suffix.lower() != ".nc")  # of nutpie: draws and scores in one file
         with inputs.connected(dask, target):
             test_rows = _test_streamed if streamed else _test_in_memory
             result, data = test_rows(samples[0], score, score_fn, chains, dask is not None, options)
@@ -154,10 +155,8 @@ def _check_options(method: str, alpha: float, num_bootstrap: int) -> None:
         raise InputError("mmd compares with draws of the model: use gof_test from Python")
     if not 0 < alpha < 1:
         raise InputError(f"--alpha must lie between 0 and 1, got {alpha:g}")
-    if num_bootstrap < 1 / alpha - 1:
-        raise InputError(
-            f"--num-bootstrap {num_bootstrap} cannot reach --alpha {alpha:g}: use at least {1 / alpha - 1:.0f} draws"
-        )
+    if num_bootstrap < (least := least_draws(alpha)):
+        raise InputError(f"--num-bootstrap {num_bootstrap} cannot reach --alpha {alpha:g}: use at least {least} draws")
 
 
 @app.command(name="quality")

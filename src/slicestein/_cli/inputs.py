@@ -57,7 +57,10 @@ def check_model(scores: Sequence[Path] | None, target: str | None, kind: TargetK
 def check_one(samples: Sequence[Path]) -> None:
     """Require one file of samples."""
     if len(samples) > 1:
-        raise InputError(f"give one file of samples, got {len(samples)}; a file per chain is what --stan takes")
+        raise InputError(
+            f"give one file of samples, a folder, or a pattern in quotes ('*{samples[0].suffix}'), got {len(samples)} "
+            "files; a file per chain is what --stan takes"
+        )
 
 
 def read(samples: Path, score: Path | None, chains: int | None) -> Data:

@@ -37,7 +37,7 @@ WORDS: tuple[str, ...] = (
     "num_train",
     "num_test",
 )
-WORDS += ("components", "stray_chain")
+WORDS += ("components", "stray_chain", "notes")
 WORST = 8  # parameters listed, at most
 
 
@@ -130,6 +130,8 @@ def verdict(result: GofResult) -> dict[str, Any]:
     plain = {name: getattr(result, name) for name in WORDS}
     worst = [{"name": name, "share": share} for name, share in result.worst(WORST)]
     parameters = [parameter._asdict() for parameter in (result.parameters or ())[:WORST]]
+    if result.rhat is not None and result.ess is not None:
+        plain |= {"largest_rhat": float(result.rhat.max()), "smallest_ess": float(result.ess.min())}
     return plain | {"worst": worst, "parameters": parameters}
 
 

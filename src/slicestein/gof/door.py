@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
 from slicestein.gof.method import Method, Problem
@@ -80,6 +82,7 @@ def gof_test(
     if score is None and not isinstance(x, Source):
         x, score, names = _unpack(x, names)
     _check_options(alpha, num_bootstrap, train_fraction)
+    score, names = _by_column(x, score, names)
     chosen = as_method(method)
     rows = as_source(x, score)
     names = rows.names if names is None else names
@@ -94,7 +97,14 @@ def gof_test(
         train_fraction,
         None if names is None else tuple(names),
     )
-    return chosen.test(problem)
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite in the end is refused
+            return chosen.test(problem)
+    except np.linalg.LinAlgError:
+        raise InputError(
+            "x or score has values so large or so far out that their covariance cannot be factorised: drop those "
+            "samples, mend the sampler, or change the units, x * c with score / c"
+        ) from None
 
 
 def _unpack(draws: Any, names: Sequence[str] | None) -> tuple[Any, Any, Sequence[str] | None]:
@@ -107,11 +117,28 @@ def _unpack(draws: Any, names: Sequence[str] | None) -> tuple[Any, Any, Sequence
     return draws.x, draws.score, draws.names if names is None else names
 
 
+def _by_column(x: Any, score: Any, names: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:
+    """Scores in the order of the columns of x, and the names of these, where both are tables of pandas or the like."""
+    columns = getattr(x, "columns", None)
+    if columns is None or np.ndim(x) != 2:
+        return score, names
+    of_score = getattr(score, "columns", None)
+    if of_score is not None:
+        if sorted(map(str, of_score)) != sorted(map(str, columns)):
+            raise InputError("the columns of score are named otherwise than those of x: name them alike")
+        score = score[list(columns)]
+    return score, list(map(str, columns)) if names is None else names
+
+
 def _check_options(alpha: float, num_bootstrap: int, train_fraction: float) -> None:
     if not 0 < alpha < 1:
         raise InputError(f"alpha must lie between 0 and 1, got {alpha}")
-    if 1 / (num_bootstrap + 1) > alpha:
-        least = math.ceil(1 / alpha - 1 - 1e-9)
+    if num_bootstrap < (least := least_draws(alpha)):
         raise InputError(f"num_bootstrap = {num_bootstrap} cannot reach level {alpha}: use at least {least}")
     if not 0 < train_fraction < 1:
         raise InputError(f"train_fraction must lie between 0 and 1, got {train_fraction}")
+
+
+def least_draws(alpha: float) -> int:
+    """The smallest number of bootstrap draws with which a p-value can be as small as alpha."""
+    return math.ceil(1 / alpha - 1 - 1e-9)

@@ -22,6 +22,7 @@ from slicestein.rows.arrays import Chains, as_chains
 from slicestein.rows.source import chunk_rows
 
 FEWEST_PLAN_DRAWS = 20
+FEWEST_DRAWS = 50  # to judge: a look at fewer would be wasted
 # Draws from the null for every one that would be as large as the statistic at the level of a look.
 DRAWS_PER_LEVEL = 2
 
@@ -123,14 +124,16 @@ class Monitor:
         if np.ndim(draws) == 2:
             draws, score = np.asarray(draws)[None], score if callable(score) else np.asarray(score)[None]
         found = as_chains(draws, score, "draws", least=1)
-        self._shape = self._shape or (found.shape[0], found.dim)
-        if (found.shape[0], found.dim) != self._shape:
+        if self._shape is not None and (found.shape[0], found.dim) != self._shape:
             chains, dim = self._shape
             raise InputError(
                 f"draws came in {chains} chains of dimension {dim}, now in {found.shape[0]} of dimension {found.dim}"
             )
         if self._plan is not None and len(self._plan.scale) != found.dim:
             raise InputError(f"draws have dimension {found.dim}, those of train {len(self._plan.scale)}")
+        if self.names is not None and len(self.names) != found.dim:
+            raise InputError(f"names must hold {found.dim} names, one per column of the draws, got {len(self.names)}")
+        self._shape = found.shape[0], found.dim
         if self._plan is None:
             found = self._wait(found)
         for start in range(0, found.shape[1], step := chunk_rows(found.dim)):
@@ -138,9 +141,13 @@ class Monitor:
 
     def verdict(self) -> GofResult:
         """The verdict on all draws so far, at the level of this look; the same one until further draws come."""
-        if self._plan is None or self._seen is None:
-            have = 0 if self._waiting is None else self._waiting.num_samples
-            raise InputError(f"there is nothing to judge yet: the first {self.plan_draws} draws choose, {have} came")
+        have = len(self._spans) * self._draws
+        if self._plan is None or self._seen is None or have < FEWEST_DRAWS:
+            came = have + (self._num_train if self._waiting is None else self._waiting.num_samples)
+            raise InputError(
+                f"there is nothing to judge yet: {self._num_train or self.plan_draws} draws choose and are not tested, "
+                f"{FEWEST_DRAWS} more are the least to test; {came} came"
+            )
         if self._last is not None:
             return self._last
         self.looks += 1

@@ -9,7 +9,7 @@ $a = s \cdot v + \nabla \cdot v$ and $c = v \cdot \nabla t$.
 | fitted slices | r, g found on the rows of the plan | what was learned |
 | coordinates | r = g = the axes of the whitened space | what a rotation has not hidden |
 | parameters | $g = e_d$, $r = C e_d / C_{dd}$, C the covariance of `whitening` | the marginal of every parameter |
-| radius | $v = y / |y|$, $t = |y|$ for whitened y | tails and mixtures that a rotation has hidden |
+| radius | $v = y / |y|$, $t = |y|$ for whitened y, if D > 2 | tails and mixtures that a rotation has hidden |
 | shift, covariance | all pairs of axes with the test functions 1 and t, in closed form | errors that are everywhere |
 
 A plan is small and holds plain arrays: it can be sent to other machines.

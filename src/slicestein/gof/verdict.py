@@ -24,6 +24,8 @@ from slicestein.gof.plan import Plan
 
 # Values (draws, features) alive at once: 64 MB.
 DRAW_VALUES = 2**24
+# Below, the field y / |y| of the radius jumps where samples are (D = 1), or its divergence has no variance (D = 2).
+RADIUS_DIM = 3
 STRAY = 0.01  # level at which a chain is called elsewhere
 # How the level is shared among the entries. A mean that is a little off everywhere is the error that other tests find
 # best, and people ask for first; the rest is shared by the number of ways to be wrong that an entry sees.
@@ -98,7 +100,10 @@ def _entries(
         assert field is not None
         entries[name] = [slice_forms(field[:, None], weights, kind)[:, 0]]
     entries["radius"] += list(moments[:, :, -1].T)
+    if len(plan.scale) < RADIUS_DIM:
+        del entries["radius"]
     entries["parameters"] += [moments[:, k, :-1].sum(1) for k in range(1, 4)]  # the first is the shift
+    null.require_finite(0.0, np.concatenate([form for parts in entries.values() for form in parts]))
     return {name: [evidence(_scores(form, kind)) for form in parts] for name, parts in entries.items()}
 
 

@@ -86,7 +86,7 @@ def could_be_missed(result: GofResult) -> str:
     spread = z * max(parameter.spread_error / parameter.spread for parameter in parameters)
     return (
         f"in any parameter, a mean off by more than {shift:.2f} standard deviations or a spread wrong by more than "
-        f"{min(spread, 1):.0%} would have been seen"
+        f"{min(spread, 1):.0%} would most likely have been seen"
     )
 
 

@@ -15,6 +15,7 @@ from slicestein.rows.source import Rows, Source
 
 # A column whose values are so coarse, in standard deviations, has lost its shape to rounding.
 COARSEST = 0.05
+ENOUGH_ROWS = 20  # to know the standard deviation of a column
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -106,7 +107,7 @@ def score_at(score_fn: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n
 def _resolved(x: Float[np.ndarray, "n d"]) -> None:
     """Require that single precision, in which the score was computed, can tell the samples apart."""
     coarse = coarse_columns(x)
-    if coarse.any():
+    if coarse.any() and len(x) >= ENOUGH_ROWS:
         column = int(np.argmax(coarse))
         raise InputError(
             f"score(x) works in single precision, in which the samples of column {column}, {x[0, column]:.6g} and the "
@@ -126,6 +127,8 @@ def real(name: str, value: Any) -> np.ndarray:
     """An array of real numbers, of single or double precision."""
     if isinstance(value, jax.core.Tracer):
         raise InputError(f"{name} is traced: call this outside of jit, vmap and grad, its values are looked at")
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError(f"{name} has masked values: drop those rows")
     try:
         array = np.asarray(_checks.from_torch(value))
     except (TypeError, ValueError) as error:

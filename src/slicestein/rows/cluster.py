@@ -111,7 +111,7 @@ def from_loaders(loaders: Sequence[Any], score: Any, chains: int | None) -> Clus
             raise InputError(f"loader {i} gives an array of shape {shape}, the first one {shapes[0]}: give (n, D)")
     lengths = [shape[0] for shape in shapes]
     count = sum(lengths)
-    if chains is not None and count % chains:
+    if chains is not None and (chains < 1 or count % chains):
         raise InputError(f"chains: {count} rows cannot be cut into {chains} chains of equal length")
     sizes = (chains or 1, count // (chains or 1), shapes[0][1])
     return _pieces(lengths, [(loader,) for loader in loaders], score, sizes, ordered=chains is not None)
@@ -140,6 +140,7 @@ def _pieces(
     pieces = tuple(
         Piece(int(end) - length, int(end), functools.partial(_block_rows, int(end) - length, score_fn), arrays)
         for length, end, arrays in zip(lengths, ends, blocks, strict=True)
+        if length
     )
     return ClusterRows(pieces, sizes, ordered)
 

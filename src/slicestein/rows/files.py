@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from slicestein._checks import InputError
 from slicestein.rows import csv_text
-from slicestein.rows.formats import READERS, SAMPLE_ARRAYS, SCORE_ARRAYS
+from slicestein.rows.formats import READERS, SAMPLE_ARRAYS, SCORE_ARRAYS, check_names
 
 
 class Samples(NamedTuple):
@@ -82,11 +82,7 @@ def _read(path: Path, wanted: tuple[str, ...]) -> Samples:
         raise InputError(f"{path}: holds {x.dtype}, not real numbers: save an array of floats")
     if x.ndim not in (2, 3) or 0 in x.shape:
         raise InputError(f"{path}: holds an array of shape {x.shape}: save samples as (N, D) or (chains, draws, D)")
-    if names is not None and len(names) != x.shape[-1]:
-        raise InputError(f"{path}: holds {len(names)} names for {x.shape[-1]} columns: give one name per column")
-    if names is not None and len(set(names)) < len(names):
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise InputError(f"{path}: two columns are named {twice!r}: rename one")
+    check_names(path, names, x.shape[-1])
     _check_finite(path, x, names)
     return Samples(x, names)
 

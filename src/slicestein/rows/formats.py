@@ -21,6 +21,15 @@ SCORE_ARRAYS = ("score", "scores", "gradient")
 Found = tuple[Float[np.ndarray, "..."], tuple[str, ...] | None]
 
 
+def check_names(path: Path, names: tuple[str, ...] | None, width: int) -> None:
+    """Require one name per column, and no name twice."""
+    if names is not None and len(names) != width:
+        raise InputError(f"{path}: holds {len(names)} names for {width} columns: give one name per column")
+    if names is not None and len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise InputError(f"{path}: two columns are named {twice!r}: rename one")
+
+
 def _read_npy(path: Path, wanted: tuple[str, ...]) -> Found:
     array = parsed(path, "a NumPy array of numbers: write it with numpy.save", np.load, path, allow_pickle=False)
     if not isinstance(array, np.ndarray):

@@ -14,7 +14,7 @@ import numpy as np
 from slicestein._checks import InputError, ScoreLike
 from slicestein.rows.arrays import as_chains
 from slicestein.rows.cluster import ClusterRows, from_dask, from_loaders, is_dask, on_workers
-from slicestein.rows.formats import SAMPLE_ARRAYS, SCORE_ARRAYS
+from slicestein.rows.formats import SAMPLE_ARRAYS, SCORE_ARRAYS, check_names
 from slicestein.rows.parquet import ParquetTable
 from slicestein.rows.source import Source
 from slicestein.rows.spool import CsvTable, npz_table, spool
@@ -82,7 +82,9 @@ def open_rows(
     'fits'
     """
     if isinstance(rows, list | tuple) and rows and all(is_dask(one) for one in rows):
-        return from_loaders(rows, score, chains if isinstance(chains, int) else None)
+        if dtype is not None or not (chains is None or isinstance(chains, int | np.integer)) or _is_path(score):
+            raise InputError("delayed loaders take a number of chains and a score function: let them do the rest")
+        return from_loaders(rows, score, None if chains is None else int(chains))
     if _is_path(rows):
         tables = [_table(path, SAMPLE_ARRAYS) for path in files_of(rows)]
         table: Table = Joined(tables) if len(tables) > 1 else tables[0]
@@ -110,6 +112,8 @@ def _is_path(value: Any) -> bool:
 def _from_chunks(rows: Any) -> tuple[Table, Table | None]:
     if isinstance(rows, np.ndarray):
         return ArrayTable(rows, "x"), None
+    if isinstance(rows, tuple):
+        raise InputError("rows is a tuple: pass samples and scores as open(x, score), or a list of chunks")
     if not isinstance(rows, Iterable):
         raise InputError(f"rows must be a path, an array or an iterable of chunks, got {type(rows).__name__}")
     return spool(rows, "rows")
@@ -150,7 +154,11 @@ def _table(path: Path, wanted: tuple[str, ...]) -> Table:
         raise InputError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}: give the path of a file")
     if not os.access(path, os.R_OK):
         raise InputError(f"{path}: you have no permission to read it")
-    return TABLES[suffix](path, wanted)
+    if wanted is SCORE_ARRAYS and suffix in (".nc", ".zarr"):
+        raise InputError(f"{path}: scores in {suffix} are those of its own draws: test it in memory, with an adapter")
+    table = TABLES[suffix](path, wanted)
+    check_names(path, table.names, table.shape[1])
+    return table
 
 
 def _chains(table: Table, chains: int | Literal["files"] | None, lengths: list[int]) -> int | None:
@@ -163,9 +171,11 @@ def _chains(table: Table, chains: int | Literal["files"] | None, lengths: list[i
         if len(set(lengths)) != 1:
             raise InputError(f"chains='files' needs files of equal length, got {lengths or 'no files'}")
         return len(lengths)
-    if not isinstance(chains, int) or chains < 1 or table.shape[0] % chains:
+    if not isinstance(chains, int | np.integer) or isinstance(chains, bool):
+        raise InputError(f"chains must be a number, 'files' or None, got {chains!r}")
+    if chains < 1 or table.shape[0] % chains:
         raise InputError(f"chains: {table.shape[0]} rows cannot be cut into {chains} chains of equal length")
-    return chains
+    return int(chains)
 
 
 def as_source(x: Any, score: ScoreLike | None, name: str = "x") -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ class ParquetTable(Table):
             raise InputError(f"{path}: holds no samples: write one row per sample, one column per parameter")
         sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         self.groups = np.concatenate([[0], np.cumsum(sizes)])
+        self._lock = threading.Lock()  # tasks of Dask may share a table, which remembers where it was
         self._restart()
 
     def _restart(self) -> None:
@@ -55,6 +57,10 @@ class ParquetTable(Table):
             yield np.stack(columns, axis=1).astype(np.result_type(np.float32, *columns), copy=False)
 
     def read(self, start: int, stop: int) -> Float[np.ndarray, "n d"]:
+        with self._lock:
+            return self._read(start, stop)
+
+    def _read(self, start: int, stop: int) -> Float[np.ndarray, "n d"]:
         group = int(np.searchsorted(self.groups, start, "right")) - 1
         if start < self._first or self.groups[group] > self._first + len(self._held):
             self._restart()

@@ -57,9 +57,10 @@ class StreamedRows(Source):
             score = ArrayTable(np.asarray(score), "score")
         columns = None
         if isinstance(score, Table):
-            if score.shape != self.table.shape:
+            if score.shape != self.table.shape or len({score.chains, self.table.chains} - {None}) > 1:
                 raise InputError(
-                    f"{score.place(0)} is of scores of shape {score.shape}, but the samples have {self.table.shape}"
+                    f"{score.place(0)} is of scores of shape {score.shape}, but the samples have {self.table.shape}, "
+                    f"in {score.chains or 1} and {self.table.chains or 1} chains"
                 )
             columns = _same_columns(score, self.names)
         return dataclasses.replace(self, score=score, columns=columns)
