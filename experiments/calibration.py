@@ -106,8 +106,11 @@ def groups(rows: list[dict]) -> dict[tuple[str, int, int], dict]:
 
 def lines(rows: list[dict]) -> list[list[str]]:
     """Case, D, B, trials, rejected, called right, named, and whether p-values are uniform where they should be."""
-    out = []
-    for (case, d, b), group in groups(rows).items():
+    out, order = [], ["independent", "AR(1) chains", *STRAYS]
+    place = lambda key: (order.index(key[0]) if key[0] in order else len(order), *key[1:])
+    found = groups(rows)
+    for case, d, b in sorted(found, key=place):
+        group = found[case, d, b]
         p = np.array(group["pvalues"])
         null = case in {name for name, _, _ in LEVELS}
         uniform = f"{scipy.stats.kstest(p, 'uniform').pvalue:.2f}" if null else ""
