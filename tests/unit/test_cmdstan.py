@@ -154,7 +154,7 @@ def test_from_the_command_line(files, capsys):
         (["--stan", "d.csv"], "d.csv: no such file"),
         (
             ["a.csv", "b.csv", "--score", "s.csv"],
-            "give one file of samples, got 2; a file per chain is what --stan takes",
+            "got 2 files; a file per chain is what --stan takes",
         ),
     ],
 )
