@@ -4,6 +4,8 @@ CALLS ?= 1000000
 BIN := .venv/bin
 # Tests that also run with the compiled kernels switched off.
 PORTABLE := tests/laws/test_engines_agree.py tests/unit/test_native.py tests/unit/test_discrepancy.py
+# Tests that compile most.
+COMPILING := tests/unit/samplers tests/unit/learning tests/unit/experiments
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 # Data sets in a sibling folder are used in place of a download.
@@ -26,7 +28,8 @@ demo: .venv/.installed  ## a right and a wrong sampler: verdicts on the screen, 
 test: export OPENBLAS_NUM_THREADS = 1
 test: export MALLOC_ARENA_MAX = 2
 test: .venv/.installed  ## every test; the laws with the shapes of all arrays checked
-	$(BIN)/python -m pytest -n $(JOBS) tests/unit  # in parts: a worker that runs everything grows beyond 2 GB
+	$(BIN)/python -m pytest -n $(JOBS) $(COMPILING)  # in parts: a worker that runs everything grows beyond 2 GB
+	$(BIN)/python -m pytest -n $(JOBS) tests/unit $(COMPILING:%=--ignore %)
 	$(BIN)/python -m pytest -n $(JOBS) --ignore tests/unit --ignore tests/laws
 	SLICESTEIN_TEST_SHAPES=1 $(BIN)/python -m pytest -n $(JOBS) tests/laws
 

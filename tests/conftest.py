@@ -23,7 +23,7 @@ jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent 
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
 
 
-MOST_MEMORY = 2000  # megabytes that a worker of `make test` may take
+MOST_MEMORY = 2048  # megabytes that a worker of `make test` may take
 _peaks = []
 
 
