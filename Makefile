@@ -4,6 +4,9 @@ CALLS ?= 1000000
 BIN := .venv/bin
 # Tests that also run with the compiled kernels switched off.
 PORTABLE := tests/laws/test_engines_agree.py tests/unit/test_native.py tests/unit/test_discrepancy.py
+# Unit tests that also run in single precision; the laws run in both by themselves.
+SINGLE := tests/unit/baselines $(addprefix tests/unit/test_,$(addsuffix .py,checks fit_slices gof quality slices \
+    thinning whitening))
 # Tests that compile most.
 COMPILING := tests/unit/samplers tests/unit/learning tests/unit/experiments
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -15,7 +18,7 @@ export SLICESTEIN_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: help demo test portable integration torch check matrix dist bench fuzz docs clean
+.PHONY: help demo test portable single integration torch check matrix dist bench fuzz docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -35,6 +38,9 @@ test: .venv/.installed  ## every test; the laws with the shapes of all arrays ch
 
 portable: .venv/.installed  ## a part of the tests with the compiled kernels switched off
 	SLICESTEIN_PORTABLE=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow' -k 'not single and not 100' $(PORTABLE)
+
+single: .venv/.installed  ## a part of the tests in single precision, as JAX comes
+	SLICESTEIN_TEST_PRECISION=single OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow and not statistical' $(SINGLE)
 
 integration: .venv/.installed-adapters  ## adapters and docs pages with the packages they are for
 	$(BIN)/python -m pytest tests/integration tests/test_docs.py tests/unit/test_files.py \

@@ -17,7 +17,8 @@ if os.environ.get("SLICESTEIN_TEST_SHAPES") == "1":
     assert "slicestein" not in sys.modules, "imported before its shapes could be checked"
     jaxtyping.install_import_hook("slicestein", f"{shapes.__name__}.checked")
 
-jax.config.update("jax_enable_x64", True)
+# Users run in JAX's default, single precision: `make single` runs a part of the unit tests so.
+jax.config.update("jax_enable_x64", os.environ.get("SLICESTEIN_TEST_PRECISION") != "single")
 # Most of the time of a test is compilation: keep what was compiled for the next run.
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

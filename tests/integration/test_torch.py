@@ -83,7 +83,7 @@ def test_what_fails_in_both_is_told_of_both():
     def misses(x):
         raise KeyError("precision")
 
-    with pytest.raises(ss.InputError, match=r"JAX with KeyError: 'precision' and as one of torch with KeyError"):
+    with pytest.raises(KeyError, match="precision"):  # the same in both is the function's own fault
         ss.score_from(misses)(X[0])
 
 
