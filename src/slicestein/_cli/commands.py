@@ -101,7 +101,7 @@ def run_test(
         typer.Option(metavar="local|ADDRESS", help="Work on a Dask cluster: of this machine, or tcp://HOST:PORT."),
     ] = None,
 ) -> None:
-    """Test whether SAMPLES fit the model. Status 0: they may; 1: they do not; 2: bad input."""
+    """Test whether SAMPLES fit the model. Status 0: they may; 1: they do not; 2: bad input; 3: cannot be told."""
     if from_stan:
         stan.check_alone(score=score, target=target, target_kind=target_kind, chains=chains, dask=dask)
     else:
@@ -117,11 +117,14 @@ def run_test(
         result = dataclasses.replace(result, notes=(*result.notes, *notes))
     else:
         score_fn = None if target is None else inputs.load_target(target, target_kind)
-        many = dask is not None or inputs.are_many(samples[0]) or inputs.are_large(samples[0])
-        streamed = many and (score is None or score.suffix.lower() != ".nc")  # of nutpie: draws and scores in one file
-        with inputs.connected(dask, target):
-            test_rows = _test_streamed if streamed else _test_in_memory
-            result, data = test_rows(samples[0], score, score_fn, chains, dask is not None, options)
+        of_nutpie = score is not None and score.suffix.lower() == ".nc"  # draws and scores in one file, in memory
+        if of_nutpie and dask is not None:
+            raise InputError(f"{score}: scores in an .nc are read into memory: leave --dask out")
+        if dask is None and (of_nutpie or not (inputs.are_many(samples[0]) or inputs.are_large(samples[0]))):
+            result, data = _test_in_memory(samples[0], score, score_fn, chains, options)
+        else:
+            with inputs.connected(dask, target):
+                result, data = _test_streamed(samples[0], score_fn or score, chains, dask is not None, options)
     if as_json:
         output.print_json({"samples": " ".join(map(str, samples)), **output.verdict(result)})
     else:
@@ -132,16 +135,16 @@ def run_test(
 
 
 def _test_streamed(
-    samples: Path, score: Path | None, score_fn: ScoreFn | None, chains: int | None, on_dask: bool, options: Any
+    samples: Path, score: Path | ScoreFn | None, chains: int | None, on_dask: bool, options: Any
 ) -> tuple[GofResult, Data]:
-    rows = open_rows(samples, score_fn or score, chains=chains, dtype=float, dask=on_dask)
+    rows = open_rows(samples, score, chains=chains, dtype=float, dask=on_dask)
     data = inputs.some_rows(rows)
     inputs.warn_of_bounds(data)
     return gof_test(rows, **options), data
 
 
 def _test_in_memory(
-    samples: Path, score: Path | None, score_fn: ScoreFn | None, chains: int | None, _: bool, options: Any
+    samples: Path, score: Path | None, score_fn: ScoreFn | None, chains: int | None, options: Any
 ) -> tuple[GofResult, Data]:
     data = inputs.read(samples, score, chains)
     data = data if score_fn is None else inputs.with_scores(data, score_fn)

@@ -22,6 +22,7 @@ from jaxtyping import Float
 from slicestein._checks import InputError
 from slicestein.adapters.draws import Draws, stan_name
 from slicestein.rows.arrays import COARSEST
+from slicestein.rows.opening import natural
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -98,7 +99,7 @@ def _paths(files: Files) -> list[Path]:
         matches = [path] if path.is_file() else [Path(match) for match in glob.glob(str(given))]
         if not matches:
             raise InputError(f"{given}: no such file: give the diagnostic files of CmdStan, or a pattern")
-        found += sorted(matches, key=lambda p: [int(t) if t.isdigit() else t for t in re.split(r"(\d+)", str(p))])
+        found += sorted(matches, key=natural)
     if not found:
         raise InputError("files is empty: give the diagnostic files of CmdStan, one per chain")
     if len({path.resolve() for path in found}) < len(found):

@@ -8,8 +8,8 @@ $$ T = \log \sum_k w_k e^{E_k}, \qquad \sum_k w_k = 1, $$
 minus the logarithm of the weighted harmonic mean of the p-values (Good 1958, Wilson 2019). One clear statistic among
 many is enough, several that are half clear add up, and a statistic that is asked more often gets more of the level.
 
-Under the null the statistic and its draws are exchangeable, and everything here treats them alike: the test is valid
-whatever the weights and however rough the tails are.
+Where under the null the statistic and its draws are exchangeable the test is valid whatever the weights and however
+rough the tails are: everything here treats them alike.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def evidence(values: Float[np.ndarray, "*k"], null: Float[np.ndarray, " b"] | No
     if unit <= 0:
         return np.zeros(np.shape(values))
     as_large = count - np.searchsorted(ordered, values, side="left")
-    by_rank = -np.log((np.maximum(as_large, in_tail) - 0.5) / count)
+    by_rank = -np.log((np.maximum(as_large, 1) - 0.5) / count)  # a value beyond all is in the tail anyway
     beyond = np.maximum(np.asarray(values, float) - start, 0) / unit
     return np.where(beyond > 0, beyond - math.log(in_tail / count), by_rank)
 

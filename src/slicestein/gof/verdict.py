@@ -96,12 +96,14 @@ def _entries(
 ) -> dict[str, list[Float[np.ndarray, " b"]]]:
     """Evidence of the statistics that every entry is made of: of the samples, then of the draws."""
     entries = {name: [forms[:, group].sum(1)] for name, group in plan.groups.items()}
-    for name, field in (("radius", sums.radius), ("shift", sums.scores), ("covariance", sums.covariance)):
+    fields = {"shift": sums.scores, "covariance": sums.covariance}
+    if len(plan.scale) >= RADIUS_DIM:
+        fields["radius"] = sums.radius
+    for name, field in fields.items():
         assert field is not None
         entries[name] = [slice_forms(field[:, None], weights, kind)[:, 0]]
-    entries["radius"] += list(moments[:, :, -1].T)
-    if len(plan.scale) < RADIUS_DIM:
-        del entries["radius"]
+    if "radius" in entries:
+        entries["radius"] += list(moments[:, :, -1].T)
     entries["parameters"] += [moments[:, k, :-1].sum(1) for k in range(1, 4)]  # the first is the shift
     null.require_finite(0.0, np.concatenate([form for parts in entries.values() for form in parts]))
     return {name: [evidence(_scores(form, kind)) for form in parts] for name, parts in entries.items()}

@@ -137,10 +137,10 @@ def files_of(given: Any) -> list[Path]:
         raise InputError(
             f"{path}: holds files of several kinds, {' and '.join(kinds)}: name one as a pattern, *{kinds[0]}"
         )
-    return sorted(found, key=_natural)
+    return sorted(found, key=natural)
 
 
-def _natural(path: Path) -> list[tuple[int, int, str]]:
+def natural(path: Path) -> list[tuple[int, int, str]]:
     """Numbers in names count as numbers: part-2 is before part-10."""
     pieces = re.split(r"(\d+)", str(path))
     return [(0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in pieces if piece]
