@@ -21,7 +21,7 @@ import slicestein
 assert dict(jax.config.values) == before
 assert not jax._src.xla_bridge._backends, "a backend was initialised"
 heavy = {"matplotlib", "typer", "rich", "jinja2", "pooch", "arviz", "numpyro", "blackjax", "pymc", "nutpie", "xarray"}
-heavy |= {"torch", "stan", "httpstan", "bridgestan"}
+heavy |= {"torch", "stan", "httpstan", "bridgestan", "optax", "scipy.stats", "scipy.optimize"}
 heavy |= {f"slicestein.{name}" for name in ("adapters", "plot", "report", "quality", "commands", "files", "demo")}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 assert slicestein.adapters.Draws._fields == ("x", "score", "names")  # imported when asked for

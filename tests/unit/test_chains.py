@@ -221,3 +221,8 @@ def test_the_test_of_chains_that_mix_has_its_level():
     found = [ss.gof_test(chains, -chains, key=seed, num_bootstrap=199) for seed, chains in enumerate(x)]
     assert_calibrated(sum(result.reject for result in found), 200)
     assert sum(result.stray_chain is not None for result in found) <= 8  # level 0.01
+
+
+def test_ranks_are_those_of_scipy():
+    values = np.random.default_rng(0).integers(0, 9, 50) / 4
+    np.testing.assert_array_equal(chains._average_ranks(values), stats.rankdata(values))

@@ -11,7 +11,6 @@ import math
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from slicestein.gof.dependence import WINDOW, autocorrelation_times
 from slicestein.gof.measure import Sums
@@ -52,8 +51,14 @@ def _split(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, "halves 
 
 
 def _normal_scores(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, "chains draws d"]:
-    ranks = rankdata(x.reshape(-1, x.shape[2]), axis=0).reshape(x.shape)
+    ranks = np.apply_along_axis(_average_ranks, 0, x.reshape(-1, x.shape[2])).reshape(x.shape)
     return ndtri((ranks - 0.375) / (x.shape[0] * x.shape[1] + 0.25))
+
+
+def _average_ranks(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Ranks from 1 to n, of equal values the mean; as in scipy.stats, which takes a quarter of a second to import."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[place]
 
 
 def _plain_rhat(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " d"]:
