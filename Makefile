@@ -95,7 +95,7 @@ clean:  ## remove what was built; .venv stays and is refreshed by the next targe
 	@touch $@
 
 .venv/.installed-adapters: .venv/.installed
-	$(PIP) --no-build-isolation -e '.[adapters,stan]'
+	$(PIP) --no-build-isolation -e '.[adapters,stan]' prophet  # in which is a program of CmdStan, for the tests
 	@touch $@
 
 .venv/.installed-torch: .venv/.installed

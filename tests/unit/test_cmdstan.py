@@ -135,6 +135,13 @@ def test_too_few_digits_are_refused(tmp_path):
     assert ss.check(tmp_path / "d.csv").verdict == "fits"
 
 
+def test_a_chain_that_does_not_move_has_digits_enough(tmp_path):
+    """Draws far from each other, each of them many times."""
+    x = np.repeat([[0.0, 0, 0], [1, 1, 1], [-1, 2, 0]], 100, axis=0)
+    (tmp_path / "d.csv").write_text(cmdstan.text(x, -x, NAMES))
+    np.testing.assert_array_equal(ss.adapters.from_cmdstan(tmp_path / "d.csv").x[0], x)
+
+
 def test_from_the_command_line(files, capsys):
     """As a pattern for us, or as the shell has expanded it."""
     paths = [str(files / f"diagnostic_{i}.csv") for i in (1, 2, 3, 4)]
@@ -144,6 +151,17 @@ def test_from_the_command_line(files, capsys):
     assert "12 of 1200 transitions diverged" in capsys.readouterr().out
     assert run(["test", str(files / "diagnostic_*.csv"), "--stan", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["pvalue"] == expanded["pvalue"]
+
+
+def test_the_files_without_the_option(files, capsys):
+    path = str(files / "diagnostic_1.csv")
+    for arguments in ([path, "--score", path], [str(files / "*.csv"), "--score", path]):
+        assert run(["test", *arguments]) == 2
+        assert "diagnostic_1.csv: is a file of CmdStan: test the diagnostic files, with" in capsys.readouterr().err
+    assert run(["test", path]) == 2
+    assert "diagnostic files of CmdStan hold it, and go with --stan" in capsys.readouterr().err
+    assert run(["quality", path, path]) == 2
+    assert "--stan" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

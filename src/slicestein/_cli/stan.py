@@ -11,6 +11,8 @@ from slicestein._cli.inputs import Data
 from slicestein.adapters.check import notes_of
 from slicestein.adapters.cmdstan import read_run
 
+OTHERWISE = "; diagnostic files of CmdStan hold it, and go with --stan"
+
 
 def check_alone(**others: Any) -> None:
     """Require that nothing is given that the files say themselves."""

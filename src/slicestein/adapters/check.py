@@ -55,7 +55,7 @@ def check(model: Any, fit: Any = None, /, *args: Any, key: Any = 0, **kwargs: An
     | PyMC | the `pymc.Model` | what `pymc.sample` returned | |
     | nutpie | the trace, with gradients stored | | |
     | BlackJAX | the log-density that was sampled | the states | ``chain_axis`` for several chains |
-    | CmdStan | the diagnostic files, as paths or as a pattern | | |
+    | CmdStan | the diagnostic files, as paths or as a pattern; a fit of CmdStanPy | | |
     | PyStan 3 | what `stan.build` returned | what its `sample` returned, or a dict of draws | |
     | BridgeStan | the `StanModel` | unconstrained draws, (draws, D) or (chains, draws, D) | |
     | any | draws of an adapter | | |
@@ -107,7 +107,10 @@ def _draws(model: Any, fit: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             _no_more(f"a {kind} model", args, kwargs)
             return adapter(model, fit)
     if not callable(model):
-        raise InputError(f"model must be a function, or a model of PyMC or Stan, got {type(model).__name__}")
+        raise InputError(
+            f"model must be a function, or a model of PyMC or Stan, got {type(model).__name__}; arrays of draws and "
+            "scores are tested by gof_test(x, score, key=0)"
+        )
     if hasattr(fit, "position") and hasattr(fit, "logdensity"):
         _no_more("states of BlackJAX", args, {name: kwargs[name] for name in kwargs if name != "chain_axis"})
         return from_blackjax(fit, model, **kwargs)
@@ -135,13 +138,20 @@ def _no_more(given: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> No
 def _trace(trace: Any) -> Any:
     """A trace that a verdict can come from without its model."""
     missing = "model" if hasattr(trace, "stan_outputs") else "fit"
+    if hasattr(trace, "__array__") and not hasattr(trace, "data_vars"):
+        raise InputError(
+            f"model is an array, {type(trace).__name__} of shape {np.shape(trace)}: draws and their scores are tested "
+            "by gof_test(x, score, key=0); check takes a model and its fit"
+        )
     if callable(trace) or any(hasattr(trace, mark) for mark in (*MODELS, "get_samples", "stan_outputs")):
         raise InputError(f"{missing} is missing: pass the model and the fit, got {type(trace).__name__} alone")
     return trace
 
 
 def _are_files(model: Any) -> bool:
-    """Whether these are paths, of CmdStan's diagnostic files."""
+    """Whether these are paths of CmdStan's diagnostic files, or a fit of CmdStanPy, which knows them."""
+    if hasattr(model, "runset"):
+        return True
     several = list(model) if isinstance(model, list | tuple) else [model]
     return bool(several) and all(isinstance(one, str | os.PathLike) for one in several)
 

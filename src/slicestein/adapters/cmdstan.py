@@ -14,7 +14,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -26,6 +26,7 @@ from slicestein.rows.opening import natural
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
+ENOUGH_DRAWS = 100  # that differ, for two of them to be near each other
 SETTING = re.compile(r"#\s*(\w+) = (\S+)")  # in the comments above the header: "#     num_warmup = 1000 (Default)"
 
 
@@ -42,7 +43,7 @@ class _Chain(NamedTuple):
     settings: dict[str, str]
 
 
-def from_cmdstan(files: Files) -> Draws:
+def from_cmdstan(files: Files | Any) -> Draws:
     """Unconstrained draws and gradients from the diagnostic files of a run.
 
     Parameters
@@ -50,8 +51,8 @@ def from_cmdstan(files: Files) -> Draws:
     files
         Paths, one per chain, or a pattern such as ``"diagnostic_*.csv"``. CmdStan writes them with
         ``output diagnostic_file=diagnostic.csv``, CmdStanPy and CmdStanR with ``save_latent_dynamics=True``
-        (``fit.runset.diagnostic_files``, ``fit$latent_dynamics_files()``). Not the output files: these hold constrained
-        draws, without gradients.
+        (``fit$latent_dynamics_files()``); the fit of CmdStanPy may be given itself. Not the output files: these hold
+        constrained draws, without gradients.
 
     Notes
     -----
@@ -64,7 +65,7 @@ def from_cmdstan(files: Files) -> Draws:
     return read_run(files).draws
 
 
-def read_run(files: Files) -> Run:
+def read_run(files: Files | Any) -> Run:
     """Draws, and which transitions diverged or were cut off."""
     paths = _paths(files)
     chains = [_read_chain(path) for path in paths]
@@ -91,8 +92,12 @@ def read_run(files: Files) -> Run:
     return Run(Draws(x, -gradient, names), stats)
 
 
-def _paths(files: Files) -> list[Path]:
-    """The files, patterns expanded, chain 10 after chain 9."""
+def _paths(files: Files | Any) -> list[Path]:
+    """The files, patterns expanded, chain 10 after chain 9; of a fit of CmdStanPy, its own."""
+    if hasattr(files, "runset"):
+        files = [path for path in files.runset.diagnostic_files if path]
+        if not files:
+            raise InputError("the fit has no diagnostic files: sample with save_latent_dynamics=True")
     found: list[Path] = []
     for given in [files] if isinstance(files, str | os.PathLike) else files:
         path = Path(given)
@@ -163,9 +168,12 @@ def _warmup(settings: dict[str, str]) -> int:
 
 def _told_apart(x: Float[np.ndarray, "chains draws d"], names: tuple[str, ...]) -> None:
     """Require that the digits in the files tell the draws apart; CmdStan writes six to eight if nothing is said."""
-    for i, name in enumerate(names):
-        gaps = np.diff(np.unique(x[..., i]))
-        if len(gaps) and gaps.min() > COARSEST * x[..., i].std() and x[..., i].size > 100:
+    different = np.unique(x.reshape(-1, len(names)), axis=0)  # a chain that does not move repeats its draws
+    if len(different) < ENOUGH_DRAWS:
+        return
+    for name, values in zip(names, different.T, strict=True):
+        gaps = np.diff(np.unique(values))
+        if len(gaps) and gaps.min() > COARSEST * values.std():
             raise InputError(
                 f"{name} is written with so few digits that its draws are not told apart: run CmdStan with "
                 "output sig_figs=18"

@@ -1,0 +1,28 @@
+"""What `check` says to arguments that are no model and fit."""
+
+import numpy as np
+import pytest
+
+import slicestein as ss
+
+X = np.random.default_rng(0).standard_normal((200, 3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((X,), r"model is an array, ndarray of shape \(200, 3\): .* gof_test\(x, score, key=0\)"),
+        ((X, -X), r"model must be a function, or a model of PyMC or Stan, got ndarray; .* gof_test\(x, score, key=0\)"),
+        ((None,), "must be ArviZ InferenceData or an xarray DataTree, got NoneType"),
+        (({"a": X},), "no group 'sample_stats': found a"),
+        ((lambda x: -x,), "fit is missing: pass the model and the fit, got function alone"),
+    ],
+)
+def test_what_is_no_model_is_told(arguments, message):
+    with pytest.raises(ss.InputError, match=message):
+        ss.check(*arguments)
+
+
+def test_draws_of_an_adapter_are_enough():
+    draws = ss.adapters.Draws(X[None], -X[None], ("a", "b", "c"))
+    assert ss.check(draws).draws is draws
