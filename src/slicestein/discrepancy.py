@@ -77,9 +77,10 @@ def sksd(
     Cost: O(N D M) for the projections, then O(N J M) with J about 20, or O(N^2 M). Memory beyond the inputs: the
     projections of as many slices as fit in about 640 MB.
 
-    Rows of a source are read once, in chunks, for kernels with a spectrum, outside of ``jit``; chains are laid one
-    after the other. The value is that of arrays to about 1e-5 of the mean of h(x, x), with which the
-    spectrum is cut, where all rows lie within ten bandwidths of the middle of every slice. The line is bent beyond.
+    Rows of a source are read in chunks, for kernels with a spectrum, outside of ``jit``; chains are laid one after the
+    other. The value is that of arrays to about 1e-5 of the mean of h(x, x), with which the spectrum is cut. Rows are
+    read once, and once more where some lie farther than ten bandwidths from the middle of a slice; beyond 500, as with
+    Cauchy tails, they are refused.
 
     Examples
     --------
