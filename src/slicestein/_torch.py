@@ -39,14 +39,18 @@ def is_torch(log_density: LogDensity, x: Any) -> bool:
 def scores(log_density: LogDensity, x: Any) -> Any:
     """Gradients (N, D), a tensor: all rows at once where `torch.func` can, else one by one.
 
-    It cannot where the function looks at values, as `torch.distributions` does to check them.
+    It cannot where the function looks at values, as `torch.distributions` does to check them. Where the log-density is
+    not finite there is no gradient: NaN.
     """
     torch = sys.modules["torch"]
     rows = _tensors(log_density, x)
     try:
-        return torch.func.vmap(torch.func.grad(log_density))(rows).detach()
+        gradients, found = torch.func.vmap(torch.func.grad_and_value(log_density))(rows)
     except RuntimeError:
-        return torch.stack([torch.autograd.grad(log_density(row), row)[0] for row in rows.requires_grad_().unbind()])
+        of_rows = [(row, log_density(row)) for row in rows.requires_grad_().unbind()]
+        gradients = torch.stack([torch.autograd.grad(value, row)[0] for row, value in of_rows])
+        found = torch.stack([value for _, value in of_rows])
+    return torch.where(torch.isfinite(found)[:, None], gradients, torch.nan).detach()
 
 
 def values(log_density: LogDensity, x: Any) -> Float[np.ndarray, " n"]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from slicestein import _torch
 from slicestein._checks import from_torch
@@ -35,6 +36,9 @@ def score_from(log_density: Callable[[Any], Any]) -> Callable[[Any], Any]:
     that is tried when the scores are asked for, and only where torch has been imported. It works in the precision of
     the samples or, if its own tensors forbid that, in theirs.
 
+    Where the log-density is NaN or infinite, at samples that the model excludes, the score is NaN: the derivative of
+    the formula may well be finite there, as that of log(x) at -1 is, but it means nothing.
+
     Examples
     --------
     >>> import jax.numpy as jnp
@@ -43,9 +47,13 @@ def score_from(log_density: Callable[[Any], Any]) -> Callable[[Any], Any]:
     [[-1.0, 2.0]]
     """
 
+    def of_one(x: Any) -> Any:
+        value, gradient = jax.value_and_grad(log_density)(x)
+        return jax.tree.map(lambda part: jnp.where(jnp.isfinite(value), part, jnp.nan), gradient)
+
     def score_fn(x: Any) -> Any:
         if _torch.is_torch(log_density, x):
             return _torch.scores(log_density, x)
-        return jax.vmap(jax.grad(log_density))(from_torch(x))
+        return jax.vmap(of_one)(from_torch(x))
 
     return score_fn
