@@ -104,6 +104,18 @@ def from_torch(value: Any) -> Any:
     return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
 
 
+def unpack(x: Any, score: Any = None) -> tuple[Any, Any, Any]:
+    """Samples, scores and names; where x is what an adapter returned, those inside."""
+    if score is not None:
+        return x, score, None
+    if not all(hasattr(x, name) for name in ("x", "score", "names")):
+        raise InputError(
+            "score is missing: pass the gradient of the log-density at x or a function that gives it, or what an "
+            f"adapter returned (slicestein.adapters) as x; got {type(x).__name__}"
+        )
+    return x.x, x.score, x.names
+
+
 def numbers(tree: Any, name: str) -> Any:
     """A pytree with its numbers as floating arrays; what is none, such as a function in a network, stays as it is."""
     if not any(eqx.is_array_like(leaf) for leaf in jax.tree.leaves(tree)):

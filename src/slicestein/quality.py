@@ -13,7 +13,7 @@ which counts the dependence within Markov chains as long as blocks are longer th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from slicestein import _checks
-from slicestein._checks import InputError, ScoreLike
+from slicestein._checks import InputError
 from slicestein._directions.fitting import choose
 from slicestein._directions.whitening import Whitening, find_whitening
 from slicestein._stein import features
@@ -49,16 +49,17 @@ class Quality(NamedTuple):
 
 
 def compare(
-    sets: Mapping[str, Any], score: ScoreLike | None, *, key: Any, train_fraction: float = 0.2
+    sets: Mapping[str, Any], score: Callable[[Any], Any] | None = None, *, key: Any, train_fraction: float = 0.2
 ) -> list[Quality]:
     """Rank sample sets by their discrepancy to one model, best first.
 
     Parameters
     ----------
     sets
-        Samples (N, D) or chains (chains, draws, D), or rows from `slicestein.rows.open`, by name; sizes may differ.
+        Samples (N, D) or chains (chains, draws, D), rows from `slicestein.rows.open`, or what adapters returned, by
+        name; sizes may differ.
     score
-        Score function of the model, (N, D) -> (N, D); None if the rows of all sets have their scores.
+        Score function of the model, (N, D) -> (N, D); left out where all sets have their scores inside.
     key
         Int seed or JAX key.
     train_fraction
@@ -83,8 +84,7 @@ def compare(
     """
     if not 0 < train_fraction < 1:
         raise InputError(f"train_fraction must lie between 0 and 1, got {train_fraction}")
-    if not sets:
-        raise InputError("sets is empty: pass sample sets by name")
+    _check_arguments(sets, score)
     data = {name: _checked(name, x, score) for name, x in sets.items()}
     dims = {name: rows.dim for name, rows in data.items()}
     if len(set(dims.values())) > 1:
@@ -109,8 +109,24 @@ class _Ruler(NamedTuple):
     rule: Rule
 
 
-def _checked(name: str, x: Any, score: ScoreLike | None) -> Source:
+def _check_arguments(sets: Any, score: Any) -> None:
+    if not isinstance(sets, Mapping):
+        raise InputError(
+            f'sets must be a dict of sample sets by name, {{"first": x, "second": y}}, got {type(sets).__name__}'
+        )
+    if not sets:
+        raise InputError("sets is empty: pass sample sets by name")
+    if score is not None and not callable(score):
+        raise InputError(
+            f"score must be a function (N, D) -> (N, D), for every set has its own rows, got {type(score).__name__}; "
+            "scores that are arrays go with their set: rows.open(x, score)"
+        )
+
+
+def _checked(name: str, x: Any, score: Callable[[Any], Any] | None) -> Source:
     try:
+        if score is None and not isinstance(x, Source):
+            x, score, _ = _checks.unpack(x)
         rows = as_source(x, score)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None

@@ -56,17 +56,20 @@ class Weights(NamedTuple):
     discrepancy_before: float  # of equal weights
 
 
-def thin(x: Any, score: ScoreLike, num: int, *, discrepancy: Discrepancy = "both") -> Int[np.ndarray, " num"]:
+def thin(
+    x: Any, score: ScoreLike | None = None, num: int | None = None, *, discrepancy: Discrepancy = "both"
+) -> Int[np.ndarray, " num"]:
     """Indices of the draws that together are closest to the model: burn-in is left out, bias is reduced.
 
     Parameters
     ----------
     x
-        Draws (N, D) or chains (chains, draws, D), of any sampler; they need not be independent, nor right.
+        Draws (N, D) or chains (chains, draws, D), of any sampler; they need not be independent, nor right. Or what an
+        adapter returned, with the scores inside.
     score
         Scores of the model at the draws, of the shape of x, or a function (N, D) -> (N, D).
     num
-        How many to keep.
+        How many to keep; ``thin(draws, num=100)`` where the scores are inside.
     discrepancy
         What is made small: ``"sksd"`` along slices, ``"ksd"`` in the full space, or the sum of both.
 
@@ -94,10 +97,13 @@ def thin(x: Any, score: ScoreLike, num: int, *, discrepancy: Discrepancy = "both
     >>> bool(x.mean() > 1), bool(abs(x[kept].mean()) < 0.05)
     (True, True)
     """
+    if num is None:
+        raise InputError("num is missing: say how many draws to keep, as in thin(x, score, num=100)")
     try:
         num = operator.index(num)
     except TypeError:
         raise InputError(f"num must be a whole number of draws, got {num!r}") from None
+    x, score, _ = _checks.unpack(x, score)
     rows = as_chains(x, score)
     if not 1 <= num <= rows.num_samples:
         raise InputError(f"num must lie between 1 and the number of draws, {rows.num_samples}, got {num}")
@@ -110,13 +116,14 @@ def thin(x: Any, score: ScoreLike, num: int, *, discrepancy: Discrepancy = "both
     return chosen
 
 
-def weights(x: Any, score: ScoreLike, *, discrepancy: Discrepancy = "both") -> Weights:
+def weights(x: Any, score: ScoreLike | None = None, *, discrepancy: Discrepancy = "both") -> Weights:
     """Weights of draws that bring them as close to the model as they can be brought, with all draws kept.
 
     Parameters
     ----------
     x
-        Draws (N, D) or chains (chains, draws, D): of an approximation, of a biased sampler, of a short chain.
+        Draws (N, D) or chains (chains, draws, D): of an approximation, of a biased sampler, of a short chain. Or what
+        an adapter returned, with the scores inside.
     score
         Scores of the model at the draws, of the shape of x, or a function (N, D) -> (N, D).
     discrepancy
@@ -139,6 +146,7 @@ def weights(x: Any, score: ScoreLike, *, discrepancy: Discrepancy = "both") -> W
     >>> bool(abs(spread - 1).max() < 0.05), bool(found.effective_sample_size > 200)
     (True, True)
     """
+    x, score, _ = _checks.unpack(x, score)
     rows = as_chains(x, score)
     columns = _columns(rows, discrepancy)
     low_rank, rest = _factors(columns)

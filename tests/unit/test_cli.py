@@ -397,7 +397,7 @@ CASES = (
     ]
     + [(["quality", "x.npy", "same.npy", *more], message) for more, message in BAD_MODELS]
     + [(["quality", "x.npy", name, *GOOD], message) for name, message in BAD_SAMPLES]
-    + [(["quality", "x.npy", ".", *GOOD], "cannot read")]
+    + [(["quality", "x.npy", ".", *GOOD], "holds files of several kinds")]
     + [
         (["quality", *GOOD], "Missing argument"),
         (["quality", "x.npy", *GOOD], "at least two sample sets"),
@@ -693,6 +693,29 @@ def test_folders_patterns_and_large_files_give_the_answer_of_one_file(folder, ca
     assert found[-1][1]["parameters"][0]["name"] == "b"
     assert "do not fit the model" in Path("out.html").read_text()
     assert run(["test", "narrow.npz", "--score", "run.npz"]) == 1
+
+
+@pytest.mark.parametrize("model", ["target", "scores"])
+def test_quality_of_large_files_is_that_of_small_ones(folder, capsys, monkeypatch, model):
+    """Not read as a whole; the columns of one set are in another order, and one set is in parts."""
+    write_csv("turned.csv", (1.2 * X)[:, ::-1], "cba")
+    write_csv("turned-score.csv", (-1.2 * X)[:, ::-1], "cba")
+    (folder / "parts").mkdir()
+    for i in range(4):
+        np.save(folder / "parts" / f"{i}.npy", X[100 * i : 100 * (i + 1)])
+    np.save("scores.npy", -X)
+    scores = [f"--score={name}" for name in ("narrow.npz", "turned-score.csv", "scores.npy")]
+    options = [*(scores if model == "scores" else GOOD), "--json"]
+    assert run(["quality", "narrow.npz", "turned.csv", "x.npy", *options]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    monkeypatch.setattr(commands.inputs, "LARGE_SHARE", 2**60)  # every file is large
+    monkeypatch.setattr(commands.inputs.files, "read_samples", lambda path: pytest.fail(f"{path} was read"))
+    assert run(["quality", "narrow.npz", "turned.csv", "parts", *options]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for one, other in zip(found, expected, strict=True):
+        assert one["name"] == other["name"].replace("x.npy", "parts")
+        for number in ("discrepancy", "standard_error", "num_samples", "behind"):
+            assert one[number] == pytest.approx(other[number], rel=1e-9)
 
 
 def test_faults_of_streamed_files_are_one_line(folder, capsys, monkeypatch):

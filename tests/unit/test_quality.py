@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+import slicestein as ss
 from slicestein import quality
 from slicestein.quality import compare
 from slicestein.rows.arrays import Chains, as_chains
@@ -155,6 +156,7 @@ FAULTS = [
     ({"a": normal(0)[:, 0]}, r"a: x must have shape \(N, D\)"),
     ({"a": CONSTANT, "b": CONSTANT}, "column 2 of x does not vary"),
     ({}, "sets is empty"),
+    ([normal(0), normal(1)], r'sets must be a dict of sample sets by name, {"first": x, "second": y}, got list'),
 ]
 
 
@@ -162,6 +164,20 @@ FAULTS = [
 def test_faults_name_the_set(sets, message):
     with pytest.raises(ValueError, match=message):
         compare(sets, score_fn, key=0)
+
+
+def test_sets_bring_their_own_scores():
+    """Those of an adapter, or rows with scores; one array cannot be the scores of two sets."""
+    x, y = normal(0), 1.3 * normal(1)
+    expected = compare({"a": x, "b": y}, score_fn, key=0)
+    inside = {name: ss.adapters.Draws(z[None], score_fn(z)[None], "abcd") for name, z in {"a": x, "b": y}.items()}
+    assert compare(inside, key=0) == compare({name: draws.x for name, draws in inside.items()}, score_fn, key=0)
+    rows = {"a": ss.rows.open(x, score_fn(x)), "b": ss.rows.open(y, score_fn(y))}
+    assert compare(rows, key=0) == expected
+    with pytest.raises(ss.InputError, match=r"score must be a function.*for every set has its own rows, got ndarray"):
+        compare({"a": x, "b": y}, score_fn(x), key=0)
+    with pytest.raises(ss.InputError, match="a: score is missing"):
+        compare({"a": x, "b": y}, key=0)
 
 
 def test_the_share_that_chooses_lies_between_zero_and_one():

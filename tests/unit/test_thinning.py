@@ -102,6 +102,13 @@ def test_chains_are_laid_one_after_the_other(rng):
     np.testing.assert_array_equal(found.ravel(), ss.weights(x, s).weights)
 
 
+def test_what_an_adapter_returns_is_enough(rng):
+    x = rng.standard_normal((2, 100, 3))
+    draws = ss.adapters.Draws(x, -x, ("a", "b", "c"))
+    np.testing.assert_array_equal(ss.thin(draws, num=20), ss.thin(x, -x, 20))
+    np.testing.assert_array_equal(ss.weights(draws).weights, ss.weights(x, -x).weights)
+
+
 def test_a_score_function_gives_what_its_values_give(rng):
     x = rng.standard_normal((100, 2))
     np.testing.assert_array_equal(ss.thin(x, lambda x: -x, 10), ss.thin(x, -x, 10))
@@ -214,6 +221,8 @@ def test_projection_is_the_nearest_point_of_the_simplex(rng):
     [
         ({"num": 0}, "num must lie between 1 and the number of draws, 20, got 0"),
         ({"num": 21}, "num must lie between 1 and the number of draws, 20, got 21"),
+        ({"num": None}, r"num is missing: say how many draws to keep, as in thin\(x, score, num=100\)"),
+        ({"score": None}, "score is missing: .* got ndarray"),
         ({"num": 2.5}, "num must be a whole number of draws, got 2.5"),
         ({"discrepancy": "mmd"}, "discrepancy must be one of .*'mmd'"),
         ({"score": np.zeros((20, 2))}, "score must have the shape of x"),

@@ -105,7 +105,7 @@ def run_test(
     if from_stan:
         stan.check_alone(score=score, target=target, target_kind=target_kind, chains=chains, dask=dask)
     else:
-        inputs.check_model(None if score is None else [score], target, target_kind)
+        inputs.check_model(None if score is None else [score], target, target_kind, stan.OTHERWISE)
         inputs.check_one(samples)
     _check_options(method, alpha, num_bootstrap)
     files = output.Files(report, arrays)
@@ -117,10 +117,9 @@ def run_test(
         result = dataclasses.replace(result, notes=(*result.notes, *notes))
     else:
         score_fn = None if target is None else inputs.load_target(target, target_kind)
-        of_nutpie = score is not None and score.suffix.lower() == ".nc"  # draws and scores in one file, in memory
-        if of_nutpie and dask is not None:
+        if inputs.of_nutpie(score) and dask is not None:
             raise InputError(f"{score}: scores in an .nc are read into memory: leave --dask out")
-        if dask is None and (of_nutpie or not (inputs.are_many(samples[0]) or inputs.are_large(samples[0]))):
+        if dask is None and not inputs.are_streamed(samples[0], score):
             result, data = _test_in_memory(samples[0], score, score_fn, chains, options)
         else:
             with inputs.connected(dask, target):
@@ -148,7 +147,7 @@ def _test_in_memory(
 ) -> tuple[GofResult, Data]:
     data = inputs.read(samples, score, chains)
     data = data if score_fn is None else inputs.with_scores(data, score_fn)
-    if score is None or score.suffix.lower() != ".nc":  # draws of nutpie are unconstrained
+    if not inputs.of_nutpie(score):  # whose draws are unconstrained
         inputs.warn_of_bounds(data)
     return gof_test(data.x, data.score, names=data.names, **options), data
 
@@ -164,7 +163,7 @@ def _check_options(method: str, alpha: float, num_bootstrap: int) -> None:
 
 @app.command(name="quality")
 def rank(
-    samples: Annotated[list[Path], typer.Argument(help="Sample sets, one file each.")],
+    samples: Annotated[list[Path], typer.Argument(help="Sample sets: a file each, or a folder or a pattern of files.")],
     score: Annotated[
         list[Path] | None, typer.Option(help="Scores of a sample set; once for each, in the same order.")
     ] = None,
@@ -176,9 +175,11 @@ def rank(
 ) -> None:
     """Rank sample sets of one model by their discrepancy, best first."""
     inputs.check_model(score, target, target_kind)
-    sets = inputs.read_sets(samples, score, chains)
-    score_fn = inputs.score_at(list(sets.values())) if target is None else inputs.load_target(target, target_kind)
-    ranked = quality.compare({name: data.x for name, data in sets.items()}, score_fn, key=key)
+    sets = inputs.open_sets(samples, score, chains)
+    if target is None:
+        inputs.check_scores(sets.values())
+    score_fn = None if target is None else inputs.load_target(target, target_kind)
+    ranked = quality.compare(sets, score_fn, key=key)
     if as_json:
         output.print_json([one._asdict() for one in ranked])
     else:

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +20,9 @@ from slicestein import adapters
 from slicestein._checks import InputError, samples_and_score
 from slicestein.adapters.draws import bound_of
 from slicestein.rows import files, formats, opening
+from slicestein.rows.arrays import as_chains
 from slicestein.rows.source import Source, evenly
+from slicestein.rows.streamed import StreamedRows
 from slicestein.score import score_from
 
 LONGEST_MESSAGE = 300
@@ -46,10 +48,12 @@ class Data(NamedTuple):
     names: tuple[str, ...] | None
 
 
-def check_model(scores: Sequence[Path] | None, target: str | None, kind: TargetKind | None) -> None:
-    """Require one model, and no option that would be ignored."""
+def check_model(
+    scores: Sequence[Path] | None, target: str | None, kind: TargetKind | None, otherwise: str = ""
+) -> None:
+    """Require one model, and no option that would be ignored; ``otherwise`` says what else a person may have."""
     if bool(scores) == (target is not None):
-        raise InputError("give the model either as --score FILE or as --target MODULE:FUNCTION")
+        raise InputError(f"give the model either as --score FILE or as --target MODULE:FUNCTION{otherwise}")
     if kind is not None and target is None:
         raise InputError("--target-kind says what --target is: leave it out with --score")
 
@@ -65,7 +69,7 @@ def check_one(samples: Sequence[Path]) -> None:
 
 def read(samples: Path, score: Path | None, chains: int | None) -> Data:
     """Samples, scores if there is a file of them, and names."""
-    if score is not None and score.suffix.lower() == ".nc":
+    if score is not None and of_nutpie(score):
         if not (score.exists() and samples.exists() and score.samefile(samples)):
             raise InputError(f"{score}: scores in an .nc are those of its own draws: give it as the samples too")
         data = Data(*adapters.from_nutpie({"sample_stats": formats.read_group(score, "sample_stats")}))
@@ -82,6 +86,16 @@ def read(samples: Path, score: Path | None, chains: int | None) -> Data:
             raise InputError(f"{samples}: an array of shape {x.shape} cannot be cut into {chains} chains")
         x = x.reshape(chains, -1, x.shape[1])
     return Data(np.asarray(x, float), None if s is None else np.asarray(s, float).reshape(x.shape), names)
+
+
+def are_streamed(path: Path, score: Path | None) -> bool:
+    """Whether samples are read in chunks; scores in an .nc are those of its own draws, and read into memory."""
+    return not of_nutpie(score) and (are_many(path) or are_large(path))
+
+
+def of_nutpie(score: Path | None) -> bool:
+    """Whether draws and scores are in one file of nutpie."""
+    return score is not None and score.suffix.lower() == ".nc"
 
 
 def are_many(path: Path) -> bool:
@@ -136,34 +150,42 @@ def with_scores(data: Data, score_fn: ScoreFn) -> Data:
     return data._replace(score=np.asarray(s).reshape(data.x.shape))
 
 
-def read_sets(samples: Sequence[Path], scores: Sequence[Path] | None, chains: int | None) -> dict[str, Data]:
-    """Sample sets of one model by name; columns that have names are in the order of the first set that has."""
+def open_sets(samples: Sequence[Path], scores: Sequence[Path] | None, chains: int | None) -> dict[str, Any]:
+    """Sample sets of one model by name, large files where they are; sources, if there are files of their scores.
+
+    Columns that have names are in the order of the first set that has.
+    """
     if len(samples) < 2:
         raise InputError("give at least two sample sets to compare")
     if len({os.path.realpath(path) for path in samples}) < len(samples):
         raise InputError("a sample set is given twice")
     if scores and len(scores) != len(samples):
         raise InputError(f"give --score once for each of the {len(samples)} sample sets, in the same order")
-    sets: dict[str, Data] = {}
-    order = None
+    sets: dict[str, Any] = {}
+    order: Sequence[str] | None = None
     for i, path in enumerate(samples):
-        x, s, names = read(path, scores[i] if scores else None, chains)
-        order = order or names
-        x = files.by_name(path, files.Samples(x, names), order)
-        s = None if s is None else files.by_name(path, files.Samples(s, names), order)
-        sets[str(path)] = Data(x, s, order)
+        score = scores[i] if scores else None
+        if are_streamed(path, score):
+            rows = opening.open_rows(path, score, chains=chains, dtype=float)
+            assert isinstance(rows, StreamedRows)
+            sets[str(path)] = rows.by_name(order)
+            order = order or rows.names
+        else:
+            x, s, names = read(path, score, chains)
+            order = order or names
+            x = files.by_name(path, files.Samples(x, names), order)
+            s = None if s is None else files.by_name(path, files.Samples(s, names), order)
+            sets[str(path)] = x if s is None else as_chains(x, s)
     return sets
 
 
-def score_at(sets: Sequence[Data]) -> ScoreFn:
-    """A function that knows the scores of the rows of all sets, and of no other rows."""
+def check_scores(sets: Iterable[Source]) -> None:
+    """Require that samples that several sets have in common, such as where chains start, have one score."""
     known: dict[bytes, Any] = {}
-    for data in sets:
-        dim = data.x.shape[-1]
-        for row, score in zip(data.x.reshape(-1, dim), data.score.reshape(-1, dim), strict=True):
+    for rows in sets:
+        for row, score in zip(*rows.gather(np.arange(min(rows.num_samples, SHOWN_ROWS))), strict=True):
             if not np.array_equal(known.setdefault(row.tobytes(), score), score):
                 raise InputError("one sample has two scores: give the score files in the order of the sample sets")
-    return lambda x: np.stack([known[row.tobytes()] for row in np.asarray(x, float)])
 
 
 def load_target(target: str, kind: TargetKind | None) -> ScoreFn:

@@ -22,7 +22,12 @@ Found = tuple[Float[np.ndarray, "..."], tuple[str, ...] | None]
 
 
 def check_names(path: Path, names: tuple[str, ...] | None, width: int) -> None:
-    """Require one name per column, and no name twice."""
+    """Require one name per column, no name twice, and none of Stan's sampler: its files are more than a table."""
+    if names is not None and "lp__" in names:
+        raise InputError(
+            f"{path}: is a file of CmdStan: test the diagnostic files, with slicestein test --stan or check(paths); an "
+            "output file has no gradients and draws with bounds"
+        )
     if names is not None and len(names) != width:
         raise InputError(f"{path}: holds {len(names)} names for {width} columns: give one name per column")
     if names is not None and len(set(names)) < len(names):

@@ -13,7 +13,7 @@ from slicestein._checks import InputError
 from slicestein._loop import ProgressBar
 from slicestein.rows.arrays import score_at
 from slicestein.rows.source import Rows, Source, chunk_rows, chunks, in_pairs
-from slicestein.rows.tables import ArrayTable, Table
+from slicestein.rows.tables import ArrayTable, Columns, Table
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -64,6 +64,16 @@ class StreamedRows(Source):
                 )
             columns = _same_columns(score, self.names)
         return dataclasses.replace(self, score=score, columns=columns)
+
+    def by_name(self, names: Sequence[str] | None) -> StreamedRows:
+        """The same rows with their columns in the order of ``names``; without names, here or there, as they are."""
+        places = _same_columns(self.table, names)
+        if places is None:
+            return self
+        columns = self.columns
+        if isinstance(self.score, Table):
+            columns = places if columns is None else tuple(columns[i] for i in places)
+        return dataclasses.replace(self, table=Columns(self.table, places), columns=columns)
 
     def read(self, start: int, stop: int) -> Rows:
         x = self._checked(self.table, start, stop)
@@ -131,13 +141,17 @@ def alike(x: np.ndarray, s: np.ndarray) -> Rows:
     return Rows(x.astype(dtype, copy=False), s.astype(dtype, copy=False))
 
 
-def _same_columns(score: Table, names: Sequence[str] | None) -> tuple[int, ...] | None:
-    """Places of the columns of scores in the order of the samples' names, where both have names."""
-    if names is None or score.names is None:
+def _same_columns(table: Table, names: Sequence[str] | None) -> tuple[int, ...] | None:
+    """Places of the columns of a table in the order of the samples' names, where both have names."""
+    if names is None or table.names is None:
         return None
-    places = {name: i for i, name in enumerate(score.names)}
+    places = {name: i for i, name in enumerate(table.names)}
     if lacking := [name for name in names if name not in places]:
         raise InputError(
-            f"{score.place(0)} has no column {lacking[0]!r}, which the samples have: name the columns alike"
+            f"{table.place(0)} has no column {lacking[0]!r}, which the samples have: name the columns alike"
+        )
+    if more := [name for name in table.names if name not in set(names)]:
+        raise InputError(
+            f"{table.place(0)} has a column {more[0]!r}, which the samples have not: name the columns alike"
         )
     return tuple(places[name] for name in names)

@@ -114,6 +114,20 @@ def npy_table(path: Path, label: str | None = None, names: tuple[str, ...] | Non
     return RawFile(path, shape, dtype, offset=offset, label=label, names=names)
 
 
+class Columns(Table):
+    """A table with its columns in another order."""
+
+    def __init__(self, table: Table, places: tuple[int, ...]):
+        self.table, self.places, self.shape, self.chains = table, places, table.shape, table.chains
+        self.names = None if table.names is None else tuple(table.names[i] for i in places)
+
+    def read(self, start: int, stop: int) -> Float[np.ndarray, "n d"]:
+        return self.table.read(start, stop)[:, self.places]
+
+    def place(self, row: int) -> str:
+        return self.table.place(row)
+
+
 class Joined(Table):
     """Several tables, one after the other; named columns must agree."""
 
