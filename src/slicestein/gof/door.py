@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
+from slicestein.gof import mistakes
 from slicestein.gof.method import Method, Problem
 from slicestein.gof.methods import as_method
 from slicestein.gof.result import GofResult
@@ -80,7 +82,8 @@ def gof_test(
     (True, 'x[7]')
     """
     if score is None and not isinstance(x, Source):
-        x, score, names = _unpack(x, names)
+        x, score, found = _checks.unpack(x)
+        names = found if names is None else names
     _check_options(alpha, num_bootstrap, train_fraction)
     score, names = _by_column(x, score, names)
     chosen = as_method(method)
@@ -88,6 +91,7 @@ def gof_test(
     names = rows.names if names is None else names
     if names is not None and len(names) != rows.dim:
         raise InputError(f"names must hold {rows.dim} names, one per column of x, got {len(names)}")
+    mistakes.chains_differ(rows)
     problem = Problem(
         rows,
         score if callable(score) else rows.score_fn,
@@ -99,22 +103,14 @@ def gof_test(
     )
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite in the end is refused
-            return chosen.test(problem)
+            result = chosen.test(problem)
+            doubt = mistakes.sign_of_score(rows, names) if result.reject else ""
+            return dataclasses.replace(result, notes=(doubt, *result.notes)) if doubt else result
     except np.linalg.LinAlgError:
         raise InputError(
             "x or score has values so large or so far out that their covariance cannot be factorised: drop those "
             "samples, mend the sampler, or change the units, x * c with score / c"
         ) from None
-
-
-def _unpack(draws: Any, names: Sequence[str] | None) -> tuple[Any, Any, Sequence[str] | None]:
-    """Samples, scores and names of what an adapter returned."""
-    if not all(hasattr(draws, name) for name in ("x", "score", "names")):
-        raise InputError(
-            "score is missing: pass the gradient of the log-density at x or a function that gives it, or what an "
-            f"adapter returned (slicestein.adapters) as x; got {type(draws).__name__}"
-        )
-    return draws.x, draws.score, draws.names if names is None else names
 
 
 def _by_column(x: Any, score: Any, names: Sequence[str] | None) -> tuple[Any, Sequence[str] | None]:

@@ -29,6 +29,8 @@ def summary(result: GofResult) -> Iterator[str]:
     yield f"{result.method}: {verdict} ({pvalue(result.pvalue, len(result.null_distribution))}, {level})"
     if result.reason:
         yield f"  {result.reason}"
+    for note in result.notes:
+        yield f"  {note}"
     if result.parameters:
         yield from _about_parameters(result)
     elif result.reject and (worst := result.worst(SHOWN)):
@@ -42,8 +44,6 @@ def summary(result: GofResult) -> Iterator[str]:
         yield f"  standard deviations from the null: {found}"
     if result.rhat is not None and result.ess is not None:
         yield f"  largest R-hat {result.rhat.max():.2f}, smallest effective sample size {result.ess.min():.0f}"
-    for note in result.notes:
-        yield f"  {note}"
 
 
 def _about_parameters(result: GofResult) -> Iterator[str]:
