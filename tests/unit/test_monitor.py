@@ -35,7 +35,10 @@ def test_sums_are_those_of_all_draws_and_blocks_are_few():
     for c, span in enumerate(watched._spans):
         direct = measure.measure(watched._plan, x[c], -x[c], np.append(np.arange(16, 5001, 16), 5001))
         for found, expected in zip(span.sums, direct, strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+            if expected is None:  # the covariance of parameters that are not correlated
+                assert found is None
+            else:
+                np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
 
 
 def test_what_is_kept_of_the_draws_is_bounded_and_spread_over_all(monkeypatch):

@@ -110,3 +110,16 @@ def test_effective_sample_size_of_chains_that_remember_longer_than_a_stretch():
     x = normal(2, 40_000, 1) + 10 * (np.arange(40_000) // 4000 % 2)[:, None]
     found = chains.long_ess(x[:, :1000], x[:, ::100], 80_000)
     assert found[0] < 60
+
+
+@pytest.mark.parametrize("bootstrap", ["wild", "multinomial", "dependent"])
+def test_rows_that_are_blocks_of_their_own_need_no_features_of_their_covariance(bootstrap, monkeypatch):
+    mixing = np.eye(4) + 0.3
+    x = normal(400, 4) @ mixing
+    score = -x @ np.linalg.inv(mixing.T @ mixing)
+    found = []
+    for apart in (True, False):
+        monkeypatch.setattr(survey.Survey, "apart", apart)
+        found.append(ss.gof_test(x, score, key=0, method=MaxSKSD(bootstrap=bootstrap), num_bootstrap=199))
+    np.testing.assert_allclose(found[0].components["covariance"], found[1].components["covariance"], rtol=1e-3)
+    assert found[0].pvalue == pytest.approx(found[1].pvalue, abs=0.011)

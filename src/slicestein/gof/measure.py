@@ -26,11 +26,15 @@ class Sums(NamedTuple):
     counts: Int[np.ndarray, " b"]
     slices: Float[np.ndarray, "b m f"]
     radius: Float[np.ndarray, "b f"] | None = None
-    scores: Float[np.ndarray, "b d"] | None = None  # whitened
-    covariance: Float[np.ndarray, "b k2"] | None = None
+    positions: Float[np.ndarray, "b d"] | None = None  # of z
+    scores: Float[np.ndarray, "b d"] | None = None  # at z
+    white_positions: Float[np.ndarray, "b d"] | None = None
+    white_scores: Float[np.ndarray, "b d"] | None = None
     moments: Float[np.ndarray, "b 4 e"] | None = None  # of every parameter, and of the radius: e = d + 1
     slopes: Float[np.ndarray, "b d"] | None = None  # a_d t_d + 1 of every parameter
-    positions: Float[np.ndarray, "b d"] | None = None  # of z
+    # Of s y^T + I; None also where every block is a row, whose position and score say it all.
+    covariance: Float[np.ndarray, "b k2"] | None = None
+    white_covariance: Float[np.ndarray, "b k2"] | None = None
 
     def __add__(self, other):  # type: ignore[no-untyped-def]
         """Sums over the rows of both, block by block."""
@@ -95,8 +99,18 @@ def in_time(first: Sums, then: Sums, chains: int) -> Sums:
     return Sums(*(joined(*pair) for pair in zip(first, then, strict=True)))  # type: ignore[arg-type]
 
 
-def measure(plan: Plan, x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"], ends: Int[np.ndarray, " b"]) -> Sums:
-    """Sums of all that the plan looks at over the blocks of rows that end at ``ends``."""
+def measure(
+    plan: Plan,
+    x: Float[np.ndarray, "n d"],
+    s: Float[np.ndarray, "n d"],
+    ends: Int[np.ndarray, " b"],
+    *,
+    apart: bool = False,
+) -> Sums:
+    """Sums of all that the plan looks at over the blocks of rows that end at ``ends``.
+
+    ``apart`` if here and in all sums that these will be added to every block is one row.
+    """
     z, sz = plan.coordinates(x, s)
     starts = np.concatenate([[0], ends[:-1]])
     slices = features.sums(plan.lines, plan.rule, z, sz, ends)
@@ -110,11 +124,14 @@ def measure(plan: Plan, x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"]
         ends - starts,
         slices,
         _radius_sums(plan, rho, pull, ends),
+        reduce(z),
+        reduce(sz),
+        reduce(y),
         reduce(sy),
-        _covariance(plan, y, sy, starts),
         _moments(np.column_stack([z, rho]), np.column_stack([along, pull]), plan, starts),
         reduce(along * z + 1),
-        reduce(z),
+        None if apart or not plan.mixed else _covariance(plan, z, sz, starts),
+        None if apart else _covariance(plan, y, sy, starts),
     )
 
 
@@ -151,10 +168,8 @@ def _moments(t: np.ndarray, a: np.ndarray, plan: Plan, starts: np.ndarray) -> Fl
 
 def _covariance(plan: Plan, y: np.ndarray, sy: np.ndarray, starts: np.ndarray) -> Float[np.ndarray, "b k2"]:
     """Sums of s y^T + I."""
-    if plan.sketch is not None:
-        y, sy = y @ plan.sketch.T, sy @ plan.sketch.T
+    y, sy = (plan.sketched(part).astype(np.float32) for part in (y, sy))
     dim = y.shape[1]
-    y, sy = y.astype(np.float32), sy.astype(np.float32)
     stops = np.append(starts[1:], len(y))
     out = np.empty((len(starts), dim, dim), np.float32)
     for b, (start, stop) in enumerate(zip(starts, stops, strict=True)):

@@ -87,7 +87,7 @@ def parameter_scores(
     assert sums.positions is not None
     total, size = sums.counts.sum(), sums.counts[:, None]
     variances = plan.whitening.variances
-    along = sums.scores @ plan.whitening.inverse.T / variances  # sums of a
+    along = sums.scores @ plan.whitening.covariance / variances  # sums of a
     mean_a, mean_t, mean_slope = (part.sum(0) / total for part in (along, sums.positions, sums.slopes))
     ratio = np.maximum(1 - mean_slope + mean_a * mean_t, 1e-6)  # of the variances
     influence = (

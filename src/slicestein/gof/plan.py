@@ -61,6 +61,15 @@ class Plan:
         """Rows as the plan sees them."""
         return (x - self.origin) / self.scale, s * self.scale
 
+    def sketched(self, y: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        """Rows as the covariance entry sees them."""
+        return y if self.sketch is None else y @ self.sketch.T
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the whitened axes are others than those of the parameters."""
+        return "coordinates" in self.groups
+
     @property
     def slices(self) -> Slices:
         """The slices in the coordinates of the samples."""
@@ -142,7 +151,7 @@ def exchange(plan: Plan, rows: Chains) -> Plan:
     assert plan.whitening is not None
     x, s = (evenly_spread(z, EXCHANGE_VALUES // rows.dim) for z in rows.flat)
     whitening = find_whitening(*(z.astype(float) for z in plan.coordinates(x, s)))
-    entries = everywhere(whitening, mixed="coordinates" in plan.groups)
+    entries = everywhere(whitening, mixed=plan.mixed)
     none = np.zeros_like(plan.lines.r[plan.groups["fitted slices"]])
     r, g = (np.concatenate([none, *(getattr(pairs, name) for pairs in entries.values())]) for name in "rg")
     lines = plan.lines.turned(r.astype(none.dtype), g.astype(none.dtype))

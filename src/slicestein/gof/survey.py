@@ -100,13 +100,20 @@ class Survey:
         """Sums over rows that begin at ``start``."""
         stop = start + len(x)
         before, then = self.layout.early_before(start), self.layout.early_before(stop)
+        sums_of = partial(partial, measure, apart=self.apart)
         if before == then:
-            return Measured(span(partial(measure, self.plan), x, s, self.ends, start - before), None)
+            return Measured(span(sums_of(self.plan), x, s, self.ends, start - before), None)
         early = self.layout.are_early(start, stop)
-        late = span(partial(measure, self.plan), x[~early], s[~early], self.ends, start - before)
+        late = span(sums_of(self.plan), x[~early], s[~early], self.ends, start - before)
         if self.exchanged is None:
             return Measured(late, None)
-        return Measured(late, span(partial(measure, self.exchanged), x[early], s[early], self.early_ends, before))
+        return Measured(late, span(sums_of(self.exchanged), x[early], s[early], self.early_ends, before))
+
+    @property
+    def apart(self) -> bool:
+        """Whether every block is one row."""
+        late, early = (part[0] * part[1] for part in (self.layout.late, self.layout.early))
+        return len(self.ends) == late and (self.exchanged is None or len(self.early_ends) == early)
 
 
 def span(
