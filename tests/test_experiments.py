@@ -18,6 +18,7 @@ NAMES = (
     "sensitivity",
     "sghmc_step",
     "chain_level",
+    "long_level",
     "slice_choice",
     "thinning",
     "svgd_variance",

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -23,3 +25,8 @@ def test_the_experiments_page_is_that_of_the_results():
     from experiments import summary
 
     assert summary.PAGE.read_text() == summary.page()
+
+
+@pytest.mark.parametrize("name", ["peers", "first_call"])
+def test_the_page_on_scale_has_the_tables_of_the_result_files(name):
+    assert (ROOT / f"benchmarks/results/{name}.md").read_text() in (ROOT / "docs/scale.md").read_text()

@@ -87,7 +87,7 @@ def _in_words(
 ) -> SliceInWords:
     largest = int(g.argmax())
     parameter = largest if g[largest] >= SINGLE else None
-    return SliceInWords(share, _sum(g, names), _sum(r, names), Slices([r], [g]), parameter)
+    return SliceInWords(share, _sum(g, names), _sum(r, names), Slices(r[None], g[None]), parameter)
 
 
 def _sum(direction: Float[np.ndarray, " d"], names: tuple[str, ...]) -> str:

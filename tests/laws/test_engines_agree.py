@@ -187,10 +187,12 @@ def test_blocks_of_slices_change_nothing(engine, precision, monkeypatch):
         return ss.sksd(x, s, slices, engine=engine, per_slice=True)
 
     whole, gradient = values(slices), jax.grad(lambda z: values(z).sum())(slices)
+    # U is a difference of numbers of the size of V: they are what is rounded.
+    size = np.asarray(ss.sksd(x, s, slices, engine=engine, per_slice=True, statistic="v"))
     jax.clear_caches()
     monkeypatch.setattr("slicestein._stein.tiles.BLOCK_BYTES", 2 * 2 * 101 * 8)
     monkeypatch.setattr("slicestein._stein.tiles.TILE_ELEMENTS", 101 * 8)
-    np.testing.assert_allclose(values(slices), whole, rtol=100 * precision.eps)
+    np.testing.assert_allclose((values(slices) - whole) / size, 0, atol=20 * precision.eps)
     blocked = jax.grad(lambda z: values(z).sum())(slices)
     np.testing.assert_allclose(blocked.g, gradient.g, rtol=1e4 * precision.eps)
     jax.clear_caches()
