@@ -226,3 +226,22 @@ def test_the_test_of_chains_that_mix_has_its_level():
 def test_ranks_are_those_of_scipy():
     values = np.random.default_rng(0).integers(0, 9, 50) / 4
     np.testing.assert_array_equal(chains._average_ranks(values), stats.rankdata(values))
+
+
+def test_one_parameter_that_is_narrow_is_found_and_named_beside_a_slow_one():
+    """Signs that persist as the slow one asks for would widen the null by the error of the fast one."""
+    slow = autoregression(np.array([0.95, 0, 0, 0, 0, 0]), 4, 250, 6, trials=(20,))
+    x = slow * [1, 1, 1, 0.82, 1, 1]
+    found = [ss.gof_test(chains, -chains, key=seed) for seed, chains in enumerate(x)]
+    named = [result.reject and result.parameters[0].name == "x[3]" for result in found]
+    assert sum(named) >= 18
+    assert sum(result.parameters[0].finding == "too narrow" for result in found) >= 18
+
+
+def test_chains_that_change_for_good_are_not_taken_for_right_ones():
+    """The last third is twice as wide, all of it: nothing tells this from a memory as long as the chain."""
+    x = np.random.default_rng(0).standard_normal((1, 3000, 2))
+    x[:, 2000:] *= 2
+    result = ss.gof_test(x, -x, key=0)
+    assert result.verdict != "fits"
+    assert result.reject or "the chains have not settled: x[" in result.reason

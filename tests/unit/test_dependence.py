@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from slicestein.gof import dependence, null
 from slicestein.gof.method import warn_of_dependence
@@ -30,13 +31,13 @@ def test_short_chains_are_not_taken_for_fast_ones(chains, draws):
 
 
 def test_time_is_the_sum_over_the_window_by_hand():
-    """Autocovariances pair by pair, summed to the first lag beyond five times the sum."""
+    """Autocovariances pair by pair, summed to the first lag beyond so many times the sum."""
     x = autoregression(0.6, 2, 300, 1)
     length = x.shape[1]
     deviations = x[:, :, 0] - x[:, :, 0].mean(1, keepdims=True)
     lagged = [sum(chain[: length - k] @ chain[k:] for chain in deviations) for k in range(length)]
     tau, window = 1.0, 0
-    while window < 5 * tau:
+    while window < dependence.WINDOW * tau:
         window += 1
         tau += 2 * lagged[window] / lagged[0]
     expected = tau * (1 + (2 * window + 1) / length) / (1 + tau / length)
@@ -161,3 +162,48 @@ def test_independent_samples_are_rarely_warned_of(count, dim):
         for x in normal(200, count, dim):
             warn_of_dependence(as_chains(x, np.negative))
     assert len(caught) <= 8  # 4%
+
+
+# --- the law of sums ---------------------------------------------------------------------------
+
+
+def test_law_of_sums_of_skewed_chains():
+    r"""Squares of autoregressions: variance and third cumulant of the sum, against those of many sums.
+
+    For squares of an AR(1) process the cumulants have closed forms: $N \sum_k 2 \\rho^{2 |k|}$ and
+    $8 N \\sum_{jk} \\rho^{|j|} \\rho^{|k|} \\rho^{|j - k|}$.
+    """
+    rho, count = 0.6, 2000
+    lags = np.arange(-60, 61)
+    variance = count * np.sum(2 * rho ** (2 * np.abs(lags)))
+    cumulant = 8 * count * np.sum(rho ** (np.abs(lags) + np.abs(lags[:, None]) + np.abs(lags - lags[:, None])))
+    x = autoregression(rho, 4, 500, 1, trials=(400,)) ** 2 - 1
+    laws = [dependence.law_of_sums(chains.reshape(-1, 1), 4) for chains in x]
+    np.testing.assert_allclose(np.mean([law.variance for law in laws]), variance, rtol=0.06)
+    # Stretches that are twice as long as the memory miss a part; single terms would miss three quarters.
+    assert 0.6 * cumulant < np.mean([law.cumulant for law in laws]) < 1.1 * cumulant
+    assert np.mean([law.cumulant for law in (dependence.law_of_sums(z.reshape(-1, 1), None) for z in x)]) < cumulant / 3
+
+
+def test_a_variance_is_known_from_as_many_values_as_its_noise_says():
+    """Relative variance 2 / known, of independent terms: known from N / (2 W + 1) of them."""
+    x = autoregression(0.5, 1, 2000, 1, trials=(600,))
+    laws = [dependence.law_of_sums(chain.reshape(-1, 1), 1) for chain in x]
+    known = 2 / np.var(np.log([law.variance[0] for law in laws]))
+    np.testing.assert_allclose(np.mean([law.known[0] for law in laws]), known, rtol=0.35)
+
+
+def test_sums_over_an_error_that_is_known_from_few_values_have_the_tails_of_student():
+    rng = np.random.default_rng(0)
+    found = dependence.with_estimated_error(rng.standard_normal((200_000, 1)), np.array([10.0]), rng)
+    np.testing.assert_allclose(np.quantile(np.abs(found), 0.99), stats.t(10).ppf(0.995), rtol=0.02)
+
+
+def test_huge_and_constant_terms_have_a_law():
+    terms = np.column_stack([np.full(40, 3e30), np.linspace(-3e30, 3e30, 40), np.zeros(40)]).astype(np.float32)
+    for chains in (None, 4):
+        law = dependence.law_of_sums(terms, chains)
+        assert np.isfinite(law.variance).all()
+        assert np.isfinite(law.cumulant).all()
+        assert law.variance[0] > 0  # a chain that does not move has an error all the same
+        assert law.variance[2] == 0

@@ -68,13 +68,13 @@ def test_looking_again_without_draws_costs_nothing():
 
 def test_a_late_look_can_still_reject():
     watched = Monitor(score_fn, key=0, num_bootstrap=19)
-    for i in range(12):
-        watched.update(normal(500, 2, seed=i) * [1, 1.5 if i > 10 else 1])
+    for i in range(13):
+        watched.update(normal(500, 2, seed=i) * [1, 1.2])
         if i > 1:
             result = watched.verdict()
-    assert len(result.null_distribution) == 2 * 10 * 11 / 0.05
-    watched.update(2 * normal(3000, 2))
-    assert watched.verdict().reject
+    assert watched.looks == 11
+    assert len(result.null_distribution) == 2 * 11 * 12 / 0.05
+    assert result.reject
     assert watched.rejected
     assert watched.pvalue <= 0.05
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtri
 
-from slicestein.gof.dependence import WINDOW, autocorrelation_times
+from slicestein.gof.dependence import law_of_sums, with_estimated_error
 from slicestein.gof.measure import Sums
 
 NO_ERROR = 1e-6  # of the distance between chains
@@ -96,24 +96,22 @@ def disagreement(
 ) -> Float[np.ndarray, "b_and_one chains"]:
     r"""How far every chain is from the others, the largest over parameters: of the samples, then B draws of the null.
 
-    In standard errors of a chain's mean, $\sqrt{v \tau / n}$, with the variance v within chains and the autocorrelation
-    time $\tau$ of all chains together: a chain that hardly moves has no small error of its own, and is found where it
-    sits. Draws are normal means, divided by an error that is known from $C n / (10 \tau + 1)$ independent values, the
-    noise of a windowed autocorrelation time (Sokal 1997). The bootstrap cannot give them: a single chain has room for a
-    few flips of its signs only, and would be called different far too often. Cube roots of squares are nearly normal.
+    In standard errors of a chain's mean, $\sqrt{v \tau / n}$, with variance and memory of all chains together
+    (`dependence.law_of_sums`): a chain that hardly moves has no small error of its own, and is found where it sits.
+    Draws are normal means over an error that is known from a few independent values only. The bootstrap cannot give
+    them: a single chain has room for a few flips of its signs only, and would be called different far too often. Cube
+    roots of squares are nearly normal.
     """
     assert sums.positions is not None
     size = sums.counts.reshape(chains, -1, 1).astype(float)
     series = sums.positions.reshape(chains, size.shape[1], -1) / size
     means = np.sum(series * size, axis=1) / size.sum(1)
-    length = series.shape[1]
-    tau = autocorrelation_times(series)
     away = means - means.mean(0)
-    error = np.sqrt(series.var(axis=1, ddof=1).mean(0) * tau / length)
+    variance, _, known = law_of_sums(series.reshape(-1, series.shape[2]), chains)
+    assert known is not None
+    error = np.sqrt(variance / chains) / series.shape[1]
     error = np.maximum(error, NO_ERROR * np.abs(away).max(0))  # all chains are stuck
-    known = np.maximum(chains * length / (2 * WINDOW * tau + 1), 1)
-    shape = (num_bootstrap, len(known))
-    draws = rng.standard_normal((num_bootstrap, chains, len(known)))
-    draws = (draws - draws.mean(1, keepdims=True)) / np.sqrt(rng.chisquare(known, shape) / known)[:, None]
+    draws = rng.standard_normal((num_bootstrap, *away.shape))
+    draws = with_estimated_error(draws - draws.mean(1, keepdims=True), known, rng)
     every = np.concatenate([(away / np.where(error > 0, error, 1))[None], draws])
     return np.cbrt(every**2).max(2)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 # Autocorrelations are summed up to this many autocorrelation times (Sokal's window).
-WINDOW = 5.0
+WINDOW = 4.0
 # Constants of `flip_probability`: see its docstring.
 FLIP_CONSTANT = 0.9
 EXPECTED_FLIPS = 5.0
 # Rows of every chain that are looked at: memory is seen in fewer, and a transform of a million rows takes seconds.
 LONGEST_STRETCH = 2**14
+# Stretches of a chain are cut in two no more where there are fewer: their cubes are noise.
+FEWEST_STRETCHES = 8
+# Independent values that an error is known from at least: below, draws would have no variance.
+FEWEST_KNOWN = 3.0
+# Variance that a sum has at least, of that of independent terms: chains that are stuck have none.
+LEAST_VARIANCE = 1e-6
 
 
 def autocorrelation_times(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " d"]:
@@ -49,9 +56,7 @@ def times_with_squares(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarr
     return autocorrelation_times(np.concatenate([deviations, deviations**2], axis=2))
 
 
-def flip_probability(
-    x: Float[np.ndarray, "chains draws d"], num_samples: int | None = None, most_directions: float = math.inf
-) -> float:
+def flip_probability(x: Float[np.ndarray, "chains draws d"], num_samples: int | None = None) -> float:
     r"""Flip probability of the dependent bootstrap, from the autocorrelation of the samples and of their squares.
 
     $$
@@ -80,16 +85,13 @@ def flip_probability(
         (scores, the log-density) can be put beside them.
     num_samples
         N, where x is a stretch of longer chains.
-    most_directions
-        Bound of K, for tests that are not one sum over all directions. More flips then leave more independent signs,
-        without which an error that is many standard errors large widens its own null.
     """
     chains, draws, _ = x.shape
     count = num_samples or chains * draws
     tau = times_with_squares(x)
     square = np.sum(tau**2)
     slowness = np.sum(tau**2 * (tau - 1 / tau)) / square
-    wide = min(np.sum(tau) ** 2 / square, most_directions)
+    wide = np.sum(tau) ** 2 / square
     least = max(EXPECTED_FLIPS - (chains - 1) * math.log(2), 0) / count
     balanced = FLIP_CONSTANT / np.cbrt(max(count * (1 + wide) * slowness**2, 1e-300))
     return float(np.clip(balanced, min(least, 0.5), 0.5))
@@ -98,3 +100,52 @@ def flip_probability(
 def between_blocks(flip: float, rows: float) -> float:
     """Flip probability from one block to the next, for signs that flip with a probability from row to row."""
     return (1 - (1 - 2 * flip) ** rows) / 2
+
+
+class SumLaw(NamedTuple):
+    """The law of sums under the null."""
+
+    variance: Float[np.ndarray, " k"]
+    cumulant: Float[np.ndarray, " k"]  # the third
+    known: Float[np.ndarray, " k"] | None  # from how many independent values the variance is known; None: well enough
+
+
+def law_of_sums(terms: Float[np.ndarray, "n k"], chains: int | None) -> SumLaw:
+    r"""The law of the sum of every column: of independent terms, or of those of so many chains, one after the other.
+
+    In chains the variance is $N v \tau$, with the variance v within chains and the autocorrelation time of the column,
+    known from $N / (2 W + 1)$ values with the window $W$ of that time, ``WINDOW`` times $\tau$ (Sokal 1997).
+    """
+    terms = terms.astype(float)  # cubes of large numbers would overflow in single precision
+    squares = np.sum(terms**2, axis=0)
+    if chains is None:
+        return SumLaw(squares, np.sum((terms - terms.mean(0)) ** 3, axis=0), None)
+    series = terms.reshape(chains, -1, terms.shape[1])
+    tau = autocorrelation_times(series)
+    variance = len(terms) * tau * series.var(axis=1, ddof=1).mean(0)
+    known = np.maximum(len(terms) / (2 * WINDOW * tau + 1), FEWEST_KNOWN)
+    return SumLaw(np.maximum(variance, LEAST_VARIANCE * squares), _third_cumulant(series, tau), known)
+
+
+def _third_cumulant(
+    series: Float[np.ndarray, "chains draws k"], tau: Float[np.ndarray, " k"]
+) -> Float[np.ndarray, " k"]:
+    """Of the sum of every column: cubes of sums over stretches that are longer than its memory."""
+    stretches = series - series.mean((0, 1))
+    found = np.empty(len(tau))
+    length, left = 1, np.ones(len(tau), bool)
+    while left.any():
+        now = left & ((length >= 2 * tau - 1) | (stretches.shape[1] < FEWEST_STRETCHES))
+        found[now] = np.sum(stretches[:, :, now] ** 3, axis=(0, 1))
+        left &= ~now
+        stretches = np.add.reduceat(stretches, np.arange(0, stretches.shape[1], 2), axis=1)
+        length *= 2
+    return found
+
+
+def with_estimated_error(
+    draws: Float[np.ndarray, "b *c k"], known: Float[np.ndarray, " k"], rng: np.random.Generator
+) -> Float[np.ndarray, "b *c k"]:
+    """Draws of normal variables, divided by errors that are known from so many independent values only."""
+    ratios = rng.chisquare(known, (len(draws), len(known))) / known
+    return draws / np.sqrt(ratios.reshape(len(draws), *(1,) * (draws.ndim - 2), -1))

@@ -30,9 +30,6 @@ from slicestein.rows.arrays import Chains, as_chains
 from slicestein.slices import Slices, unit_rows
 
 LEAST_DRAWS = 8  # of a chain, for R-hat to mean anything
-# That add up, for the memory of the bootstrap: most entries look at one direction or at the largest of many. Of 3, 6,
-# 10 and all, 3 keeps the level of autoregressions and finds a spread of 0.85 in one of 35 parameters of NUTS draws.
-MOST_DIRECTIONS = 3
 
 
 class Seen(NamedTuple):
@@ -131,11 +128,11 @@ class MaxSKSD(Method):
         flip = 0.5
         if kind == "dependent":
             assert seen is not None
-            memory = dependence.flip_probability(seen.begin, int(sums.counts.sum()), MOST_DIRECTIONS)
+            memory = dependence.flip_probability(seen.begin, int(sums.counts.sum()))
             flip = dependence.between_blocks(memory, sums.counts.mean())
         lengths = (len(sums.counts) // chains,) * chains
         weights = draw_weights(kind, problem.rng, problem.num_bootstrap, lengths, flip)
-        found = judge(plan, sums, weights, kind, chains if kind == "dependent" else 1, problem.rng)
+        found = judge(plan, sums, weights, kind, chains if kind == "dependent" else None, problem.rng)
         return self.result(
             problem,
             found.outcome,

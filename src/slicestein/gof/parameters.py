@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from slicestein.gof import null
+from slicestein.gof.dependence import law_of_sums, with_estimated_error
 from slicestein.gof.evidence import combined, evidence
 from slicestein.gof.measure import Sums
 from slicestein.gof.plan import Plan
@@ -46,14 +47,28 @@ class ParameterScores(NamedTuple):
         return np.array([null.pvalue(found, self.largest) for found in self.evidence])
 
 
-def draw_moments(sums: Sums, weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b 4 e"]:
-    """Squares of four moments of every parameter and of the radius, in units of their variance: samples, then draws."""
+def draw_moments(
+    sums: Sums, weights: Float[np.ndarray, "b n"], chains: int | None = None, rng: np.random.Generator | None = None
+) -> Float[np.ndarray, "b 4 e"]:
+    """Squares of four moments of every parameter and of the radius, in units of their variance: samples, then draws.
+
+    In chains every moment has a memory of its own. Signs that persist as all of them together ask for would hide an
+    error of one that is fast, so that they only tell how moments depend on each other: draws are those of sums around
+    their mean, in units of their own spread, over an error that is known from a few independent values only.
+    """
     assert sums.moments is not None
     terms = sums.moments.reshape(len(sums.counts), -1).astype(np.float32)
-    drawn = (weights @ terms).astype(float)
-    drawn[0] = without_skewness(terms)
-    variance = np.sum(terms.astype(float) ** 2, axis=0)
-    return (drawn**2 / np.where(variance > 0, variance, 1)).reshape(len(weights), *sums.moments.shape[1:])
+    law = law_of_sums(terms, chains)
+    scale = np.sqrt(np.where(law.variance > 0, law.variance, 1))
+    if law.known is None:
+        drawn = (weights @ terms).astype(float) / scale
+    else:
+        assert rng is not None
+        drawn = (weights @ (terms - terms.mean(0))).astype(float)
+        spread = drawn[1:].std(0)
+        drawn[1:] = with_estimated_error(drawn[1:] / np.where(spread > 0, spread, 1), law.known, rng)
+    drawn[0] = without_skewness(terms.sum(0, dtype=float) / scale, law.cumulant / scale**3)
+    return (drawn**2).reshape(len(weights), *sums.moments.shape[1:])
 
 
 def kinds_of_error(
@@ -63,24 +78,20 @@ def kinds_of_error(
     return np.concatenate([of_slices[None], np.moveaxis(null.normal_scores(moments), 1, 0)])
 
 
-def without_skewness(terms: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " k"]:
-    r"""Sums of terms, moved to where they would be were the terms symmetric, as draws with random signs are.
+def without_skewness(t: Float[np.ndarray, " k"], skewness: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+    r"""Standardised sums, moved to where they would be were they symmetric under the null, as draws with signs are.
 
-    $$ T + \frac{\gamma}{3} T^2 + \frac{\gamma^2}{27} T^3 + \frac{\gamma}{6}, \qquad
-    T = \frac{\sum_b F_b}{(\sum_b F_b^2)^{1/2}}, \quad \gamma = \frac{\sum_b (F_b - \bar F)^3}{(\sum_b F_b^2)^{3/2}} $$
+    $$ T + \frac{\gamma}{3} T^2 + \frac{\gamma^2}{27} T^3 + \frac{\gamma}{6} $$
 
-    (Hall 1992), in units of T. The largest of many sums would else be one in the longer tail.
+    with the skewness $\gamma$ of T (Hall 1992). The largest of many sums would else be one in the longer tail.
     """
-    scale = np.sqrt(np.sum(terms.astype(float) ** 2, axis=0))
-    scale = np.where(scale > 0, scale, 1)
-    t, skew = terms.sum(0, dtype=float) / scale, np.sum(((terms - terms.mean(0)) / scale) ** 3, axis=0)
-    return scale * (t + skew / 3 * t**2 + skew**2 / 27 * t**3 + skew / 6)
+    return t + skewness / 3 * t**2 + skewness**2 / 27 * t**3 + skewness / 6
 
 
 def parameter_scores(
-    plan: Plan, sums: Sums, weights: Float[np.ndarray, "b n"], kinds: Float[np.ndarray, "k b d"]
+    plan: Plan, sums: Sums, kinds: Float[np.ndarray, "k b d"], chains: int | None = None
 ) -> ParameterScores:
-    """Evidence against every parameter from all kinds of error, and estimates; row 0 of ``weights`` is ones."""
+    """Evidence against every parameter from all kinds of error, and estimates with their standard errors."""
     assert plan.whitening is not None
     assert sums.scores is not None
     assert sums.slopes is not None
@@ -94,8 +105,7 @@ def parameter_scores(
         mean_t * (along - size * mean_a) + mean_a * (sums.positions - size * mean_t) - (sums.slopes - size * mean_slope)
     )
     shift_error, ratio_error = (
-        np.std(weights[1:] @ part.astype(np.float32), axis=0, dtype=float) / total
-        for part in (along - size * mean_a, influence)
+        np.sqrt(law_of_sums(part, chains).variance) / total for part in (along - size * mean_a, influence)
     )
     unit, spread = np.sqrt(variances), np.sqrt(ratio)
     largest = kinds.max(2)  # of a kind, over the parameters

@@ -14,6 +14,7 @@ from slicestein.gof import words
 from slicestein.slices import Slices
 
 FEW_DRAWS = 50  # effective ones, below which a test that finds nothing has not looked
+LARGE_RHAT = 1.05  # above, chains or their halves differ by more than their memory, and nothing can be told from them
 
 
 class Parameter(NamedTuple):
@@ -84,6 +85,12 @@ class GofResult:
             return (
                 f"too few independent draws to tell: {self._name(worst)} has an effective sample size of "
                 f"{self.ess[worst]:.0f}; run the chains longer"
+            )
+        if self.rhat is not None and self.rhat.max() > LARGE_RHAT:
+            worst = int(np.argmax(self.rhat))
+            return (
+                f"the chains have not settled: {self._name(worst)} has an R-hat of {self.rhat[worst]:.2f}; drop their "
+                "beginning, or run them longer"
             )
         return ""
 

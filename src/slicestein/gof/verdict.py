@@ -30,11 +30,11 @@ STRAY = 0.01  # level at which a chain is called elsewhere
 # How the level is shared among the entries. A mean that is a little off everywhere is the error that other tests find
 # best, and people ask for first; the rest is shared by the number of ways to be wrong that an entry sees.
 LEVEL_SHARES = {
-    "shift": 14.0,
+    "shift": 8.0,
     "largest": 5.0,
     "radius": 3.0,
     "parameters": 2.0,
-    "covariance": 2.5,
+    "covariance": 1.5,
     "fitted slices": 1.0,
     "coordinates": 0.5,
     "chains": 3.0,
@@ -56,10 +56,10 @@ def judge(
     sums: Sums,
     weights: Float[np.ndarray, "b n"],
     kind: Kind,
-    chains: int = 1,
+    chains: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Verdict:
-    """The verdict, with these bootstrap weights of the blocks; several chains are compared too, which takes draws."""
+    """The verdict, with these bootstrap weights of the blocks; of chains it takes further draws."""
     num_bootstrap = len(weights)
     weights = np.concatenate([np.ones((1, weights.shape[1]), weights.dtype), weights])
     forms = slice_forms(sums.slices, weights, kind)
@@ -68,13 +68,13 @@ def judge(
     per_slice = (np.sum(sums.slices.sum(0, dtype=float) ** 2, axis=-1) - own) / pairs
     if plan.whitening is None:
         return Verdict(_of_sum(forms.sum(1), own.sum(), sums.counts, pairs, kind), None, per_slice, None)
-    moments = draw_moments(sums, weights)
+    moments = draw_moments(sums, weights, chains, rng)
     scores = _scores(forms, kind)
     kinds = kinds_of_error(scores[:, plan.groups["parameters"]], moments[:, :, :-1])
     entries = _entries(plan, sums, weights, kind, forms, moments)
     entries["largest"] = [*(evidence(of_kind.max(1)) for of_kind in kinds), evidence(scores.max(1))]
     stray = None
-    if chains > 1:
+    if chains is not None and chains > 1:
         assert rng is not None
         of_chains = disagreement(sums, chains, rng, num_bootstrap)
         entries["chains"] = [evidence(of_chains.max(1))]
@@ -82,7 +82,7 @@ def judge(
     together = {name: combined(parts, np.ones(len(parts))) for name, parts in entries.items()}
     statistic = as_deviations(combined(list(together.values()), [LEVEL_SHARES[name] for name in together]))
     components = {name: float(as_deviations(found[0])) for name, found in together.items()}
-    parameters = parameter_scores(plan, sums, weights, kinds)
+    parameters = parameter_scores(plan, sums, kinds, chains)
     return Verdict(null.outcome(statistic[0], statistic[1:]), components, per_slice, parameters, stray)
 
 
