@@ -4,9 +4,9 @@ CALLS ?= 1000000
 BIN := .venv/bin
 # Tests that also run with the compiled kernels switched off.
 PORTABLE := tests/laws/test_engines_agree.py tests/unit/test_native.py tests/unit/test_discrepancy.py
-# Unit tests that also run in single precision; the laws run in both by themselves.
-SINGLE := tests/unit/baselines $(addprefix tests/unit/test_,$(addsuffix .py,checks fit_slices gof quality slices \
-    thinning whitening))
+# Unit tests that do not run a second time in single precision: networks and data of the experiments, and what sets its
+# precision by itself, in fixtures or in processes of its own. The laws run in both by themselves.
+NOT_SINGLE := tests/unit/experiments $(addprefix tests/unit/test_,$(addsuffix .py,compiled devices half_precision memory))
 # Tests that compile most.
 COMPILING := tests/unit/samplers tests/unit/learning tests/unit/experiments
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -30,21 +30,30 @@ demo: .venv/.installed  ## a right and a wrong sampler: verdicts on the screen, 
 # Every worker has a core, not all of them.
 test: export OPENBLAS_NUM_THREADS = 1
 test: export MALLOC_ARENA_MAX = 2
-test: .venv/.installed  ## every test; the laws with the shapes of all arrays checked
+test: .venv/.installed  ## every test that needs no package of the adapters; the laws with the shapes of all arrays checked
 	$(BIN)/python -m pytest -n $(JOBS) $(COMPILING)  # in parts: a worker that runs everything grows beyond 2 GB
 	$(BIN)/python -m pytest -n $(JOBS) tests/unit $(COMPILING:%=--ignore %)
-	$(BIN)/python -m pytest -n $(JOBS) --ignore tests/unit --ignore tests/laws
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not packages' --ignore tests/unit --ignore tests/laws --ignore tests/integration
 	SLICESTEIN_TEST_SHAPES=1 $(BIN)/python -m pytest -n $(JOBS) tests/laws
 
 portable: .venv/.installed  ## a part of the tests with the compiled kernels switched off
 	SLICESTEIN_PORTABLE=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow' -k 'not single and not 100' $(PORTABLE)
 
-single: .venv/.installed  ## a part of the tests in single precision, as JAX comes
-	SLICESTEIN_TEST_PRECISION=single OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow and not statistical' $(SINGLE)
+single: export SLICESTEIN_TEST_PRECISION = single
+single: export SLICESTEIN_TEST_SHAPES = 1
+single: export OPENBLAS_NUM_THREADS = 1
+single: export MALLOC_ARENA_MAX = 2
+single: .venv/.installed  ## the unit tests in single precision, as JAX comes, with the shapes of all arrays checked
+	$(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow and not statistical' tests/unit/samplers tests/unit/learning
+	$(BIN)/python -m pytest -q -n $(JOBS) -m 'not slow and not statistical' tests/unit \
+	    --ignore tests/unit/samplers --ignore tests/unit/learning $(NOT_SINGLE:%=--ignore %)
 
-integration: .venv/.installed-adapters  ## adapters and docs pages with the packages they are for
-	$(BIN)/python -m pytest tests/integration tests/test_docs.py tests/unit/test_files.py \
-	    'tests/test_experiments.py::test_smallest_preset[posteriors]'
+integration: export OPENBLAS_NUM_THREADS = 1
+integration: export MALLOC_ARENA_MAX = 2
+integration: .venv/.installed-adapters  ## adapters, docs pages, examples and file formats with the packages they need
+	$(BIN)/python -m pytest -n $(JOBS) tests/integration tests/unit/test_files.py tests/unit/test_rows.py
+	$(BIN)/python -m pytest -n $(JOBS) -m packages tests/test_docs.py tests/test_examples.py tests/test_experiments.py \
+	    tests/test_notebooks.py
 
 torch: .venv/.installed-torch  ## log-densities and tensors of PyTorch; its CPU build if pip finds one
 	$(BIN)/python -m pytest tests/integration/test_torch.py tests/unit/test_finite_differences.py

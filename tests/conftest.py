@@ -17,8 +17,9 @@ if os.environ.get("SLICESTEIN_TEST_SHAPES") == "1":
     assert "slicestein" not in sys.modules, "imported before its shapes could be checked"
     jaxtyping.install_import_hook("slicestein", f"{shapes.__name__}.checked")
 
-# Users run in JAX's default, single precision: `make single` runs a part of the unit tests so.
-jax.config.update("jax_enable_x64", os.environ.get("SLICESTEIN_TEST_PRECISION") != "single")
+# Users run in JAX's default, single precision: `make single` runs the unit tests so.
+DOUBLE = os.environ.get("SLICESTEIN_TEST_PRECISION") != "single"
+jax.config.update("jax_enable_x64", DOUBLE)
 # Most of the time of a test is compilation: keep what was compiled for the next run.
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".pytest_cache" / "jax"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
@@ -60,6 +61,13 @@ def strict():
     """Nothing is promoted in silence: neither a precision, which would double the work, nor a rank."""
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
         yield
+
+
+@pytest.fixture(autouse=True)
+def _precision_of_the_run():
+    """The command line, which has a process of its own, works in double precision; tests after it do not."""
+    yield
+    jax.config.update("jax_enable_x64", DOUBLE)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -46,6 +46,7 @@ def test_energy_model_learns_the_moons(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.packages
 def test_a_run_that_is_watched_is_stopped_when_it_is_wrong(tmp_path):
     pytest.importorskip("blackjax")
     command = [sys.executable, ROOT / "examples" / "watch_a_run.py"]

@@ -32,7 +32,9 @@ NEED_NUMPYRO = ("posteriors",)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.packages] * (name in NEED_NUMPYRO)) for name in NAMES]
+)
 def test_smallest_preset(name, tmp_path, monkeypatch):
     if name in NEED_DATA:
         if not os.environ.get("SLICESTEIN_DATA"):

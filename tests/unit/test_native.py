@@ -114,7 +114,9 @@ def test_long_blocks_are_summed_in_double_precision():
 def test_no_rows():
     _, _, _, line = problem("float32")
     nothing = np.zeros((3, 0), np.float32)
-    np.testing.assert_array_equal(native.block_sums(nothing, nothing, nothing, [0, 0], **line), np.zeros((2, 3, 10)))
+    np.testing.assert_array_equal(
+        native.block_sums(nothing, nothing, nothing, np.array([0, 0]), **line), np.zeros((2, 3, 10))
+    )
 
 
 def test_arrays_of_any_layout():

@@ -2,6 +2,7 @@
 
 import sys
 
+import jax.numpy as jnp
 import matplotlib
 import numpy as np
 import pytest
@@ -123,7 +124,7 @@ def test_a_notebook_shows_a_table_in_which_no_name_is_markup():
 
 
 def witness_and_error(x):
-    first = np.eye(x.shape[1])[:1]
+    first, x = np.eye(x.shape[1])[:1], jnp.asarray(x)
     return plot._witness_with_error(x, -x, ss.Slices(first, first), np.linspace(-1, 1, 21), ss.RBF(1.0))
 
 

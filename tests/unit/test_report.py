@@ -200,7 +200,7 @@ def test_the_table_has_the_error_in_the_units_of_the_parameter(tmp_path):
 
 def test_chains_that_disagree_are_told_of(tmp_path):
     found = dataclasses.replace(
-        result(0.5), rhat=np.array([1, 1.5, 1, 1]), ess=np.array([900, 80, 900, 9]), stray_chain=2
+        result(0.5), rhat=np.array([1, 1.5, 1, 1]), ess=np.array([900.0, 80, 900, 9]), stray_chain=2
     )
     write_report(found, tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()

@@ -82,7 +82,7 @@ def value_and_gradient(data: Projected, kernel: Kernel) -> tuple[Float[Array, " 
     The derivative in a is 2/N times the witness.
     """
     rules = quadrature(kernel, data.u.dtype.name, PERIODS + LONG_PERIODS)
-    fits = (data.u.max(1) - data.u.min(1)).max() <= rules.widest_range[-1]
+    fits = (data.u.max(1) - data.u.min(1)).max() <= float(rules.widest_range[-1])
     by_pairs = functools.partial(exact.value_and_gradient, kernel=kernel)
     return lax.cond(fits, functools.partial(_one_rule, rules), by_pairs, data)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Shaped
 
 from slicestein._checks import InputError
 from slicestein.rows.csv_text import read_csv
@@ -18,7 +18,7 @@ from slicestein.rows.variables import flatten_posterior
 SAMPLE_ARRAYS = ("x", "samples", "draws")  # names looked for in an .npz
 SCORE_ARRAYS = ("score", "scores", "gradient")
 
-Found = tuple[Float[np.ndarray, "..."], tuple[str, ...] | None]
+Found = tuple[Shaped[np.ndarray, "..."], tuple[str, ...] | None]
 
 
 def check_names(path: Path, names: tuple[str, ...] | None, width: int) -> None:

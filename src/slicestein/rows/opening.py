@@ -157,6 +157,8 @@ def _table(path: Path, wanted: tuple[str, ...]) -> Table:
     if wanted is SCORE_ARRAYS and suffix in (".nc", ".zarr"):
         raise InputError(f"{path}: scores in {suffix} are those of its own draws: test it in memory, with an adapter")
     table = TABLES[suffix](path, wanted)
+    if 0 in table.shape:
+        raise InputError(f"{path}: holds no samples: write one row per sample, one column per parameter")
     check_names(path, table.names, table.shape[1])
     return table
 

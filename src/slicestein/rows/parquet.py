@@ -26,8 +26,6 @@ class ParquetTable(Table):
         schema, metadata = file.schema_arrow, file.metadata
         self.names = parquet_columns(path, schema)
         self.shape = (metadata.num_rows, len(self.names))
-        if 0 in self.shape:
-            raise InputError(f"{path}: holds no samples: write one row per sample, one column per parameter")
         sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         self.groups = np.concatenate([[0], np.cumsum(sizes)])
         self._lock = threading.Lock()  # tasks of Dask may share a table, which remembers where it was

@@ -21,8 +21,9 @@ from jaxtyping import Array, Float
 from slicestein import _checks
 from slicestein._checks import InputError
 from slicestein.kernels import RBF, Kernel
-from slicestein.samplers._particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm, with_rule
-from slicestein.samplers._svgd import BandwidthRule, check_particles_differ
+from slicestein.samplers._bandwidth_rules import BANDWIDTH_RULES, BandwidthRule, with_rule
+from slicestein.samplers._particles import Algorithm, Force, Schedule, algorithm
+from slicestein.samplers._svgd import check_particles_differ
 from slicestein.samplers._svgd import force as full_space_force
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from slicestein._stein import bandwidths, engine
 from slicestein._stein.operator import diagonal_mean
 from slicestein._stein.sliced import problem
 from slicestein.kernels import Kernel
-from slicestein.samplers._particles import with_rule
+from slicestein.samplers._bandwidth_rules import BandwidthRule, with_rule
 from slicestein.slices import unit_rows
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Refresh(NamedTuple):
     """When and how lines are refreshed: the options of `sliced_svgd`."""
 
     kernel: Kernel
-    bandwidth_rule: str
+    bandwidth_rule: BandwidthRule
     basis: str
     optimizer: optax.GradientTransformation
     steps: int

@@ -13,8 +13,6 @@ A method is a pair of functions, as in BlackJAX and optax:
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,13 +26,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from slicestein import _checks
 from slicestein._checks import InputError
 from slicestein._loop import in_blocks, kept, scan
-from slicestein.kernels import Kernel
 
 if TYPE_CHECKING:
     import optax
 
 Schedule = float | Callable[[Int[Array, ""]], Any]
-BANDWIDTH_RULES = ("median", "median/log n")
 
 
 class State(NamedTuple):
@@ -202,13 +198,6 @@ def _block(step: Callable[..., tuple[State, Info]], arguments: Callable[..., tup
         return step(state, *(() if arguments is None else arguments(i)))
 
     return eqx.filter_jit(lambda state, steps: scan(one, state, steps))
-
-
-def with_rule(kernel: Kernel, rule: str, num_particles: int) -> Kernel:
-    """The kernel whose median bandwidth follows a rule; ``median/log n`` is that of Liu and Wang (2016)."""
-    if rule == "median" or kernel.bandwidth is not None:
-        return kernel
-    return dataclasses.replace(kernel, scale=kernel.scale / math.sqrt(2 * math.log(num_particles)))
 
 
 def _score(score_fn: Callable[..., Any], particles: Any, arguments: tuple[Any, ...]) -> Any:

@@ -27,9 +27,9 @@ from slicestein import _checks
 from slicestein._stein import bandwidths, engine
 from slicestein._stein.operator import project
 from slicestein.kernels import RBF, Kernel
+from slicestein.samplers._bandwidth_rules import BANDWIDTH_RULES, BandwidthRule
 from slicestein.samplers._lines import Lines, Refresh
-from slicestein.samplers._particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm
-from slicestein.samplers._svgd import BandwidthRule
+from slicestein.samplers._particles import Algorithm, Force, Schedule, algorithm
 
 if TYPE_CHECKING:
     import optax

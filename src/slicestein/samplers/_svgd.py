@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,12 +20,11 @@ from slicestein import _checks
 from slicestein._stein import bandwidths, full_space
 from slicestein._stein.full_space import Scaled
 from slicestein.kernels import RBF, Kernel
-from slicestein.samplers._particles import BANDWIDTH_RULES, Algorithm, Force, Schedule, algorithm, with_rule
+from slicestein.samplers._bandwidth_rules import BANDWIDTH_RULES, BandwidthRule, with_rule
+from slicestein.samplers._particles import Algorithm, Force, Schedule, algorithm
 
 if TYPE_CHECKING:
     import optax
-
-BandwidthRule = Literal["median", "median/log n"]
 
 
 def svgd(

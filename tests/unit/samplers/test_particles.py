@@ -1,4 +1,4 @@
-"""Particle methods: check values, laws, the loop, pytrees, minibatches, faults."""
+"""Particle methods: where they go, the loop, pytrees, minibatches, faults."""
 
 import equinox as eqx
 import jax
@@ -9,126 +9,19 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import slicestein as ss
-from slicestein._stein import engine
-from slicestein.samplers._grassmann_svgd import _in_subspace
 from slicestein.samplers._lines import signal
-from slicestein.samplers._particles import with_rule
-from slicestein.samplers._sliced_svgd import force
 from slicestein.samplers._svgd import force as full_force
 from tests.compilations import lowered
+from tests.rounding import rounding
 from tests.unit import standard_input
 
-X, S = jnp.asarray(standard_input.X), jnp.asarray(standard_input.S)
+X = jnp.asarray(standard_input.X)
 
 
 def normal(*shape, seed=0):
     """Standard normal variables of JAX."""
     return jnp.asarray(standard_input.normal(*shape, seed=seed))
 
-
-def sliced_force(x, s, g, kernel):
-    return force(x, s, g, jnp.full(g.shape[0], kernel.bandwidth), kernel)
-
-
-PUBLISHED = [0.07179962752, -0.01861778269, 0.3612473322]  # force on the first particle
-MEDIAN_SQUARE = 4.748454400  # of the squared distances of X
-
-
-# --- forces --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("variance", "expected"),
-    [
-        (MEDIAN_SQUARE / (2 * np.log(20)), PUBLISHED),
-        (0.7127648544, [0.06868466443, -0.01375858316, 0.3347960663]),
-        (MEDIAN_SQUARE, [0.2075440590, -0.2183523570, 0.6897385194]),
-    ],
-)
-def test_svgd_has_the_check_values(variance, expected):
-    np.testing.assert_allclose(full_force(X, S, ss.RBF(np.sqrt(variance))).total[0], expected, rtol=1e-8)
-
-
-def test_the_published_bandwidth_rule():
-    kernel = with_rule(ss.RBF(), "median/log n", 20)
-    np.testing.assert_allclose(full_force(X, S, kernel).total[0], PUBLISHED, rtol=1e-5)
-
-
-def test_sliced_svgd_has_the_check_values():
-    g = np.random.default_rng(99).standard_normal((3, 3))
-    g = jnp.asarray(g / np.linalg.norm(g, axis=1, keepdims=True))
-    found = sliced_force(X, S, g, ss.RBF(1.0))
-    np.testing.assert_allclose(found.total[0], [0.2341732557, -0.09980249061, 0.9557821325], rtol=1e-8)
-
-
-def test_grassmann_svgd_has_the_check_values():
-    projector = jnp.asarray(np.linalg.qr(np.random.default_rng(31).standard_normal((3, 2)))[0])
-    found = _in_subspace(X, S, projector, ss.RBF(np.sqrt(0.9824690787 / 2)))
-    np.testing.assert_allclose((found.total @ projector.T)[0], [-0.09506878724, 0.02119904256, 0.3536394549], rtol=1e-7)
-    np.testing.assert_allclose(found.discrepancy, 0.8611639561, rtol=1e-7)
-
-
-@pytest.mark.parametrize("kernel", [ss.RBF(0.7), ss.IMQ(1.3), ss.Matern(1.0)])
-def test_discrepancies_are_those_of_the_package(kernel):
-    np.testing.assert_allclose(
-        full_force(X, S, kernel).discrepancy, ss.ksd(X, S, kernel=kernel, statistic="v"), rtol=1e-9
-    )
-    slices = ss.Slices(np.eye(3), normal(3, 3))
-    found = sliced_force(X, S, slices.g, kernel)
-    np.testing.assert_allclose(found.discrepancy, ss.sksd(X, S, slices, kernel=kernel, statistic="v"), rtol=1e-8)
-
-
-@pytest.mark.parametrize("kernel", [ss.RBF(0.7), ss.IMQ(1.3)])
-@pytest.mark.parametrize("count", [engine.FORCES_FOURIER_FROM - 1, engine.FORCES_FOURIER_FROM])
-def test_one_dimension_is_svgd(kernel, count, monkeypatch):
-    """By all pairs for few particles, and for the Gaussian by Fourier sums for many."""
-    sums = []
-    by_fourier = engine._fourier_gradient
-    monkeypatch.setattr(engine, "_fourier_gradient", lambda *args: sums.append(args) or by_fourier(*args))
-    x = normal(count, 1)
-    one, other = full_force(x, -(x**3), kernel), sliced_force(x, -(x**3), jnp.ones((1, 1)), kernel)
-    assert bool(sums) == (count >= 128 and isinstance(kernel, ss.RBF))
-    np.testing.assert_allclose(other.total, one.total, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(other.repulsive, one.repulsive, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(other.discrepancy, one.discrepancy, rtol=1e-7)
-
-
-def test_many_particles_in_blocks(monkeypatch):
-    whole = full_force(X, S, ss.RBF(1.0))
-    monkeypatch.setattr("slicestein._stein.tiles.BLOCK_BYTES", 2000)
-    for one, other in zip(whole, full_force(X, S, ss.RBF(1.0)), strict=True):
-        np.testing.assert_allclose(other, one, rtol=1e-10, atol=1e-12)
-
-
-@pytest.mark.parametrize("method", ["full", "sliced"])
-def test_kl_falls_at_the_rate_of_the_discrepancy(method):
-    """KL of the moved particles' law, by change of variables: a small step lowers it by epsilon times V."""
-    epsilon, count, dim = 1e-4, 200, 3
-    x = 0.7 * normal(count, dim) + 0.4
-    kernel, g = ss.RBF(1.0), ss.Slices.random(3, dim, dim).g
-    score = lambda z: -z
-
-    def force_at(point):
-        """Force of the particles on one more point: a particle of weight zero."""
-        if method == "sliced":
-            lines, at = ss.Slices(jnp.eye(dim), g), (g @ point)[None]
-            return ss.witness(x, score, lines, at, kernel=kernel, engine="exact")[0]
-        weight = jnp.exp(-0.5 * jnp.sum((x - point) ** 2, axis=1))
-        return jnp.mean(weight[:, None] * (score(x) - (x - point)), axis=0)
-
-    def change_of_kl(point):
-        move = force_at(point)
-        stretch = jnp.linalg.slogdet(jnp.eye(dim) + epsilon * jax.jacfwd(force_at)(point))[1]
-        log_p = lambda z: -0.5 * jnp.sum(z**2)
-        return log_p(point) - log_p(point + epsilon * move) - stretch
-
-    fall = -np.mean(jax.lax.map(change_of_kl, x))
-    found = sliced_force(x, -x, g, kernel) if method == "sliced" else full_force(x, -x, kernel)
-    np.testing.assert_allclose(fall / epsilon, found.discrepancy, rtol=1e-3)
-    np.testing.assert_allclose(found.total[5], force_at(x[5]), rtol=1e-6)
-
-
-# --- methods and the loop ------------------------------------------------------------------------
 
 METHODS = {
     "svgd": lambda score: ss.svgd(score, optax.adam(0.05)),
@@ -201,7 +94,7 @@ def test_a_basis_that_has_turned_is_climbed_from_rest(optimizer):
             gradient = jax.grad(lambda g, rows=rows: signal(x[::2], s[::2], r[rows], g, ss.RBF()).sum())(g)
             updates, memory = optimizer.update(-gradient, memory, g)
             g = (g + updates) / jnp.linalg.norm(g + updates, axis=1, keepdims=True)
-        np.testing.assert_allclose(state.slices.climbing[rows], g, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(state.slices.climbing[rows], g, rtol=1e-6, atol=rounding(100, 1e-8))
 
 
 @pytest.mark.parametrize(("shape", "kernel"), [((6, 6), ss.RBF()), ((5, 1), ss.RBF()), ((9, 3), ss.RBF(jnp.ones(3)))])
@@ -210,21 +103,6 @@ def test_one_basis_where_a_second_cannot_be_found(shape, kernel):
     state, _ = method.step(method.init(normal(*shape)))
     assert state.slices.r is None
     assert np.isfinite(state.particles).all()
-
-
-def test_the_force_is_the_mean_over_bases():
-    """Along a turned basis it is the force on turned particles, turned back."""
-    x, s, widths = normal(20, 6), normal(20, 6) ** 3, jnp.full(6, 0.8)
-    g = jnp.asarray(ROTATION) + 0.1 * normal(6, 6)
-    axes = force(x, s, jnp.eye(6), widths, ss.RBF())
-    turned = force(x @ ROTATION.T, s @ ROTATION.T, g @ ROTATION.T, widths, ss.RBF())
-    r = jnp.concatenate([jnp.eye(6), ROTATION])
-    both = force(x, s, jnp.concatenate([jnp.eye(6), g]), jnp.tile(widths, 2), ss.RBF(), r=r)
-    np.testing.assert_allclose(both.total, (axes.total + turned.total @ ROTATION) / 2, rtol=1e-8, atol=1e-12)
-    np.testing.assert_allclose(
-        both.repulsive, (axes.repulsive + turned.repulsive @ ROTATION) / 2, rtol=1e-8, atol=1e-12
-    )
-    np.testing.assert_allclose(both.discrepancy, (axes.discrepancy + turned.discrepancy) / 2, rtol=1e-10)
 
 
 def test_principal_axes_serve_correlated_targets():
@@ -254,8 +132,9 @@ def test_pytrees_are_moved_as_their_flat_array():
     score = ss.score_from(lambda z: -0.5 * (z["a"] ** 2 + jnp.sum(z["b"] ** 2)))
     one = ss.run(ss.svgd(score, optax.sgd(0.1)), tree, 5, progress=False).particles
     other = ss.run(ss.svgd(lambda x: -x, optax.sgd(0.1)), flat, 5, progress=False).particles
-    np.testing.assert_allclose(one["a"], other[:, 0], rtol=1e-9)
-    np.testing.assert_allclose(one["b"][:, :, 0], other[:, 1:], rtol=1e-9)
+    close = {"rtol": rounding(30, 1e-9), "atol": rounding(30)}
+    np.testing.assert_allclose(one["a"], other[:, 0], **close)
+    np.testing.assert_allclose(one["b"][:, :, 0], other[:, 1:], **close)
 
 
 def test_networks_of_equinox_are_particles_as_they_are():
@@ -284,7 +163,8 @@ def test_the_repulsion_schedule_scales_the_push():
     method = lambda repulsion: ss.svgd(lambda x: -x, optax.sgd(0.1), repulsion=repulsion, kernel=ss.RBF(1.0))
     moved = lambda repulsion: method(repulsion).step(method(repulsion).init(X))[0].particles - X
     push = 0.1 * full_force(X, -X, ss.RBF(1.0)).repulsive
-    np.testing.assert_allclose(moved(1.0) - moved(lambda step: 0.25 + 0 * step), 0.75 * push, rtol=1e-9)
+    less = moved(lambda step: 0.25 + 0 * step)
+    np.testing.assert_allclose(moved(1.0) - less, 0.75 * push, rtol=1e-9, atol=rounding(10))
 
 
 def test_directions_are_refreshed_by_age_or_by_displacement():

@@ -1,11 +1,13 @@
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from slicestein import score_from
 from slicestein.samplers import GaussBernoulliRBM
+from tests.rounding import rounding
 
 X = np.random.default_rng(12345).standard_normal((20, 3))
 
@@ -48,18 +50,20 @@ def assert_sample_of(model, x):
 
 
 def test_values_of_the_reference(model):
-    np.testing.assert_allclose(model.log_density(X[0]), 4.070885373, rtol=1e-9)
-    np.testing.assert_allclose(model.score(X)[0], [0.2981240967, 0.8209802306, -0.8558449367], rtol=1e-9)
-    np.testing.assert_allclose(model.hidden_probability(X[0]), [0.2908143666, 0.9712442094], rtol=1e-9)
+    rtol = rounding(30, 1e-9)
+    np.testing.assert_allclose(model.log_density(X[0]), 4.070885373, rtol=rtol)
+    np.testing.assert_allclose(model.score(X)[0], [0.2981240967, 0.8209802306, -0.8558449367], rtol=rtol)
+    np.testing.assert_allclose(model.hidden_probability(X[0]), [0.2908143666, 0.9712442094], rtol=rtol)
     np.testing.assert_allclose(
-        model.visible_mean(np.array([1, -1])), [0.5547289030, 0.4042788459, -1.464448099], rtol=1e-9
+        model.visible_mean(np.array([1, -1])), [0.5547289030, 0.4042788459, -1.464448099], rtol=rtol
     )
-    np.testing.assert_allclose(model.log_normalizer(), 8.037482835, rtol=1e-9)
+    np.testing.assert_allclose(model.log_normalizer(), 8.037482835, rtol=rtol)
 
 
 def test_score_is_the_gradient_of_the_log_density(strong):
     x = np.random.default_rng(0).normal(size=(50, 2), scale=3)
-    np.testing.assert_allclose(strong.score(x), jax.jit(score_from(strong.log_density))(x), rtol=1e-12, atol=1e-12)
+    close = {"rtol": rounding(30, 1e-12), "atol": rounding(30, 1e-12)}
+    np.testing.assert_allclose(strong.score(x), jax.jit(score_from(strong.log_density))(x), **close)
 
 
 def test_density_is_the_mixture_of_gaussians(strong):
@@ -67,7 +71,8 @@ def test_density_is_the_mixture_of_gaussians(strong):
     x = np.random.default_rng(1).normal(size=(10, 2), scale=2)
     square = np.sum((x[:, None] - means) ** 2, axis=2)
     expected = np.log(np.exp(-0.5 * square) @ weights / (2 * np.pi))
-    np.testing.assert_allclose(jax.jit(jax.vmap(strong.log_density))(x) - strong.log_normalizer(), expected, rtol=1e-12)
+    found = jax.jit(jax.vmap(strong.log_density))(x) - strong.log_normalizer()
+    np.testing.assert_allclose(found, expected, rtol=rounding(30, 1e-12))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -77,7 +82,7 @@ def test_far_samples_do_not_overflow(dtype):
     # log 2 cosh y = |y| to the last digit, and |y| = 1e4.
     np.testing.assert_allclose(model.log_density(far[0]), -1e8 + 1e4, rtol=1e-6)
     np.testing.assert_allclose(model.score(far), 1e4 - 0.5, rtol=1e-6)
-    assert model.score(far).dtype == dtype
+    assert model.score(far).dtype == jax.dtypes.canonicalize_dtype(dtype)
 
 
 @pytest.mark.statistical
@@ -108,7 +113,7 @@ def test_sampling_is_reproducible_and_starts_where_told(model):
     a, b, other = (model.sample(key, 20, 5) for key in (4, jax.random.key(4), 5))
     np.testing.assert_array_equal(a, b)
     assert not np.allclose(a, other)
-    np.testing.assert_array_equal(model.sample(0, 20, 0, init=X), X)
+    np.testing.assert_array_equal(model.sample(0, 20, 0, init=X), jnp.asarray(X))
 
 
 def test_random_models_and_perturbations():

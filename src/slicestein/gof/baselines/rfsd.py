@@ -36,7 +36,8 @@ from slicestein.gof.null import Outcome, gaussian_draws, outcome
 from slicestein.gof.result import GofResult
 from slicestein.rows.arrays import as_rows
 
-Sample = tuple[Float[np.ndarray, "k d"], Float[np.ndarray, "k d"]]
+Sample = tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]
+ModelSample = tuple[Float[np.ndarray, "k d"], Float[np.ndarray, "k d"]]
 
 ORDER = 0.25  # gamma, the order of the approximation
 ALPHA = ORDER / 3
@@ -68,7 +69,7 @@ def log_discrepancy(features: Features, exponent: int) -> float:
 def feature_outcome(
     features_of: Callable[[np.ndarray, np.ndarray], Features],
     sample: Sample,
-    model: Sample | None,
+    model: ModelSample | None,
     exponent: int,
     rng: np.random.Generator,
     num_bootstrap: int,
