@@ -113,28 +113,59 @@ def rates(rows: list[dict]) -> dict[tuple, tuple[float, int]]:
     return {key: (float(np.mean(hits)), len(hits)) for key, hits in groups.items()}
 
 
+# Colours that people who confuse red and green can tell apart (Okabe and Ito), and dashes where they come again.
+STYLES = {
+    "maxsksd-g": ("#0072B2", "-", "o"),
+    "maxsksd-rg": ("#56B4E9", "-", "s"),
+    "maxsksd-g-published": ("#D55E00", "-", "^"),
+    "maxsksd-rg-published": ("#E69F00", "-", "v"),
+    "ksd": ("#000000", "-", "D"),
+    "linear-ksd": ("#000000", ":", "d"),
+    "mmd": ("#999999", "-", "<"),
+    "fssd-rand": ("#009E73", ":", ">"),
+    "fssd-opt": ("#009E73", "-", "p"),
+    "rfsd-l1imq": ("#CC79A7", "-", "P"),
+    "rfsd-l2sech": ("#CC79A7", ":", "X"),
+    "rff-gaussian": ("#7A5C00", "-", "*"),
+    "rff-cauchy": ("#7A5C00", ":", "h"),
+}
+
+
+def band(rate: float, count: int) -> tuple[float, float]:
+    """Wilson's interval for a frequency, 95%."""
+    z = 1.96
+    middle, half = rate + z**2 / (2 * count), z * np.sqrt(rate * (1 - rate) / count + (z / (2 * count)) ** 2)
+    return (middle - half) / (1 + z**2 / count), (middle + half) / (1 + z**2 / count)
+
+
 def figure(rows: list[dict], path) -> None:
+    """Ours and the paper's above, the baselines below, with bands of 95%; of problems in columns."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     found = rates(rows)
-    fig, axes = plt.subplots(1, 4, figsize=(15, 4.2), layout="constrained", sharex=True)
-    colours = plt.get_cmap("tab20").colors
-    for ax, problem in zip(axes, PROBLEMS, strict=True):
-        for i, method in enumerate(METHODS):
-            points = sorted((d, rate) for (p, m, d, _), (rate, _) in found.items() if (p, m) == (problem, method))
-            if points:
-                ours = method.startswith("maxsksd")
-                style = {"color": colours[i], "marker": "os^Dv<>pPX*d"[i], "linewidth": 2.4 if ours else 1.0}
-                ax.plot(*zip(*points, strict=True), label=method, markersize=5, **style)
-        ax.set(title=problem, xlabel="D", ylim=(-0.03, 1.03))
-    axes[0].axhline(0.05, color="black", linewidth=0.8, linestyle=":")
-    axes[0].set_ylabel("rejection rate, level 0.05")
-    axes[0].set_ylim(-0.01, 0.5)
-    fig.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
-    fig.savefig(path, dpi=110)
+    lines = [[m for m in METHODS if m.startswith("maxsksd")], [m for m in METHODS if not m.startswith("maxsksd")]]
+    fig, axes = plt.subplots(2, 4, figsize=(14, 7.2), layout="constrained", sharex=True, sharey=True)
+    for row, methods in zip(axes, lines, strict=True):
+        for ax, problem in zip(row, PROBLEMS, strict=True):
+            for method in methods:
+                points = sorted((d, *of) for (p, m, d, _), of in found.items() if (p, m) == (problem, method))
+                if not points:
+                    continue
+                colour, dashes, marker = STYLES[method]
+                d, rate, _ = zip(*points, strict=True)
+                low, high = zip(*(band(*of) for _, *of in points), strict=True)
+                ax.plot(d, rate, color=colour, linestyle=dashes, marker=marker, markersize=5, label=method)
+                ax.fill_between(d, low, high, color=colour, alpha=0.12, linewidth=0)
+            ax.axhline(0.05, color="black", linewidth=0.8, linestyle="--")
+            ax.set(title=problem, ylim=(-0.03, 1.03))
+        row[0].set_ylabel("rejection rate, level 0.05")
+        row[-1].legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    for ax in axes[1]:
+        ax.set_xlabel("D")
+    fig.savefig(path, dpi=100)
 
 
 def main() -> None:
@@ -152,7 +183,7 @@ def main() -> None:
             ]
             line += f"   KS p = {scipy.stats.kstest(p, 'uniform').pvalue:.3f}"
         print(line)
-    if preset in ("quick", "paper"):
+    if preset in ("quick", "curves", "paper"):
         figure(rows, runner.FIGURES / f"gaussian_gof-{preset}.png")
 
 
