@@ -210,17 +210,19 @@ def figure(rows: list[dict], path) -> None:
     columns = min(4, len(dims))
     shape = (-(-len(dims) // columns), columns)
     fig, axes = plt.subplots(*shape, figsize=(3.2 * columns, 3 * shape[0]), layout="constrained", squeeze=False)
-    colours = dict(zip(METHODS, ("#009E73", "#D55E00", "#0072B2", "#56B4E9"), strict=True))
+    colours = dict(zip(METHODS, ("#000000", "#D55E00", "#0072B2", "#009E73"), strict=True))
     for ax in axes.flat[len(dims) :]:
         ax.set_visible(False)
     for ax, d in zip(axes.flat, dims, strict=False):
         for method in METHODS:
             mine = [r for r in rows if (r["d"], r["method"]) == (d, method)]
             if mine:
-                curve = -np.mean([r["curve"] for r in mine], axis=0)
-                ax.plot(mine[0]["every"] * np.arange(1, len(curve) + 1), curve, color=colours[method], label=method)
+                curves = -np.array([r["curve"] for r in mine])
+                steps = mine[0]["every"] * np.arange(1, curves.shape[1] + 1)
+                ax.plot(steps, curves.mean(0), color=colours[method], label=method)
+                ax.fill_between(steps, curves.min(0), curves.max(0), color=colours[method], alpha=0.2, linewidth=0)
         ax.set(title=f"D = {d}", xlabel="step", yscale="log")
-    fig.supylabel("log-likelihood below the true model's", fontsize=10)
+    fig.supylabel("log-likelihood below the true model's: mean, least and most of the runs", fontsize=10)
     axes[0, 0].legend(frameon=False, fontsize=8)
     fig.savefig(path, dpi=100)
 

@@ -1,6 +1,6 @@
 """Choosing the step size of SGHMC by a discrepancy (appendix "Sampler Convergence").
 
-Targets: 15-dimensional Gaussians with random covariances, of condition numbers 1 to 1000; the smallest eigenvalue is
+Targets: 15-dimensional Gaussians with random covariances, of condition numbers 1 to 10000; the smallest eigenvalue is
 the same, so that long steps are as biased in all. 100 parallel chains, 2000 steps of burn-in, then every fifth state
 until there are 1500. Step sizes are learning rates, the square of the time step, as in Chen et al. (2014). A
 discrepancy must be the same function for all candidates: slices and coordinates are chosen on the second half of the
@@ -20,7 +20,11 @@ SMALLEST = 0.01  # eigenvalue: so stiff that the longest steps are biased
 
 
 def cells(preset: str) -> list[dict]:
-    conditions, seeds = {"smoke": ((100,), 1), "quick": ((1, 10, 100), 3), "paper": ((1, 10, 100, 1000), 10)}[preset]
+    conditions, seeds = {
+        "smoke": ((100,), 1),
+        "quick": ((1, 10, 100), 3),
+        "paper": ((1, 10, 100, 1000, 10000), 10),
+    }[preset]
     return [{"condition": condition, "seed": seed} for seed in range(seeds) for condition in conditions]
 
 

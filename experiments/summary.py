@@ -11,6 +11,7 @@ from experiments import (
     bnn,
     calibration,
     chain_level,
+    claim,
     claims,
     estimates,
     gaussian_gof,
@@ -70,7 +71,7 @@ def power() -> str:
 
 def claims_section() -> str:
     found = claims.claims()
-    counts = {verdict: sum(claim.verdict == verdict for claim in found) for verdict in claims.VERDICTS}
+    counts = {verdict: sum(c.verdict == verdict for c in found) for verdict in claim.VERDICTS}
     text = (
         f"{len(found)} claims of the paper, by label: {', '.join(f'{n} {verdict}' for verdict, n in counts.items())}. "
         "*Same*: it holds here, beyond two standard errors where there are some. *Not decidable here*: within two "
@@ -105,9 +106,9 @@ def search() -> str:
     text = (
         f"maxSKSD-g from random g at D = {rows[0]['d']}, {trials} trials of each problem: rejections at level 0.05 on "
         "800 samples, after a search on 200. *Climbed*: the V-statistic, or V in units of its noise. *Published*: "
-        "Adam, rows of length one at the start, 1000 epochs of four minibatches; *released*: the same from rows of normal "
-        "entries, as the authors' code has it, which Adam turns ten times more slowly. *Turns*: all slices by the same "
-        "angle, which shrinks to zero. *Aligned*: the mean of <r, g>² over slices, for Laplace and t, and of the "
+        "Adam, rows of length one at the start, 1000 epochs of four minibatches; *released*: the same from rows of "
+        "normal entries, as in the authors' code, which Adam turns ten times more slowly. *Turns*: all slices by the "
+        "same angle, which shrinks to zero. *Aligned*: the mean of <r, g>² over slices, for Laplace and t, and of the "
         "first slice for diffusion; the optimum is 1, chance 0.01."
     )
     return text + "\n\n" + slice_search.table(rows)
@@ -250,12 +251,12 @@ def sensitivity_section() -> str:
 def sghmc() -> str:
     rows = runner.load("sghmc_step-paper")
     text = (
-        "The step size of least discrepancy on Gaussian targets of four condition numbers: its mean, on how many seeds "
+        "The step size of least discrepancy on Gaussian targets of five condition numbers: its mean, on how many seeds "
         "it is longer, or shorter, than that of the KL divergence by two or more steps of the grid, and the KL "
         "divergence there less its least value on the grid."
     )
     found = text + "\n\n" + table(sghmc_step.HEADER, sghmc_step.findings(rows))
-    drawn = picture("sghmc_step-paper", "KL, KSD and maxSKSD against the step size, for four condition numbers")
+    drawn = picture("sghmc_step-paper", "KL, KSD and maxSKSD against the step size, for five condition numbers")
     return found + "\n\n" + drawn
 
 

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments import runner, schema
+from experiments import claims, runner, schema
+from experiments.claim import VERDICTS, sign
 from tests.test_experiments import NAMES
 
 FILES = sorted(runner.RESULTS.glob("*.jsonl"))
-HELPERS = {"data", "hais", "imputation", "paper", "runner", "schema", "summary", "claims", "arena_problems"}
+HELPERS = {"data", "hais", "imputation", "paper", "runner", "schema", "summary", "arena_problems"}
+HELPERS |= {"claim", "claims", "claims_testing", "claims_training"}
 HELPERS |= {"posterior_models", "posterior_samplers", "posterior_tables", "thinning_problems"}
 HELPERS |= {"vae_networks", "vae_training"}
 
@@ -138,3 +140,27 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert sorted((row["n"], row["square"]) for row in rows) == [(n, n * n) for n in range(6)]
     assert sorted(n for n, _ in calls(tmp_path)[before:]) == sorted(set(range(6)) - set(kept))
+
+
+# --- the claims of the paper -------------------------------------------------------------------
+
+
+def test_every_claim_has_a_file_and_a_verdict():
+    found = claims.claims()
+    assert len({claim.what for claim in found}) == len(found)
+    for claim in found:
+        assert claim.verdict in VERDICTS
+        assert claim.paper, claim.what
+        assert claim.here, claim.what
+        assert "nan" not in claim.here, claim.what
+        path = runner.HERE.parent / claim.source
+        assert (path if "/" in claim.source else runner.RESULTS / f"{claim.source}.jsonl").is_file()
+    for file, test in claims.tests_of_laws():
+        assert f"def {test}(" in (runner.HERE.parent / file).read_text(), test
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "expected"), [(1.0, 0.4, "same"), (-1.0, 0.4, "not seen"), (0.5, 0.4, "not decidable here")]
+)
+def test_a_difference_within_two_standard_errors_decides_nothing(mean, error, expected):
+    assert sign(mean, error) == expected
