@@ -121,7 +121,7 @@ def table(rows: list[dict]) -> str:
     """Rejections by problem at the largest dimension, and how far the directions came."""
     largest = max(r["d"] for r in rows)
     problems = list(dict.fromkeys(r["problem"] for r in rows))
-    header = ["search", "climbed", "by", *problems, "aligned", "of the first", "seconds"]
+    header = ["search", "climbed", "by", "trials", *problems, "aligned", "of the first", "seconds"]
     lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     for name, (climbed, how, _) in SEARCHES.items():
         mine = [r for r in rows if (r["search"], r["d"]) == (name, largest)]
@@ -130,7 +130,8 @@ def table(rows: list[dict]) -> str:
         rates = [np.mean([r["pvalue"] <= 0.05 for r in mine if r["problem"] == p]) for p in problems]
         everywhere = [r["aligned"] for r in mine if r["problem"] in ("laplace", "t")]
         first = [r["aligned_first"] for r in mine if r["problem"] == "diffusion"]
-        cells = [name, climbed, how, *(f"{rate:.2f}" for rate in rates)]
+        trials = str(min(sum(r["problem"] == p for r in mine) for p in problems))
+        cells = [name, climbed, how, trials, *(f"{rate:.2f}" for rate in rates)]
         cells += [f"{np.mean(found):.2f}" if found else "" for found in (everywhere, first)]
         lines.append("| " + " | ".join([*cells, f"{np.median([r['seconds'] for r in mine]):.1f}"]) + " |")
     return "\n".join(lines)
