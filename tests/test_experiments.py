@@ -20,6 +20,7 @@ NAMES = (
     "chain_level",
     "long_level",
     "slice_choice",
+    "slice_search",
     "thinning",
     "svgd_variance",
     "svgd_targets",

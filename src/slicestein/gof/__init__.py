@@ -9,6 +9,7 @@ from slicestein.gof.baselines.fssd import FSSD
 from slicestein.gof.baselines.ksd import KSD, LinearKSD
 from slicestein.gof.baselines.ksdagg import KSDAgg
 from slicestein.gof.baselines.mmd import MMD
+from slicestein.gof.baselines.published import PublishedMaxSKSD
 from slicestein.gof.baselines.rfsd import RFF, RFSD
 from slicestein.gof.door import gof_test
 from slicestein.gof.maxsksd import MaxSKSD
@@ -29,5 +30,6 @@ __all__ = [
     "Method",
     "Monitor",
     "Parameter",
+    "PublishedMaxSKSD",
     "gof_test",
 ]

@@ -44,8 +44,9 @@ def gof_test(
     method
         An object of `slicestein.gof` with its options, such as ``MaxSKSD(steps=30)`` or ``MMD(model_samples)``, or a
         string: ``"maxsksd-g"`` or ``"maxsksd-rg"``; ``"auto"`` is ``"maxsksd-rg"``, which has the most power over our
-        benchmarks. To compare with, as published: ``"ksd"``, ``"linear-ksd"``, ``"ksdagg"``, ``"fssd-rand"``,
-        ``"fssd-opt"``, ``"rfsd-l1imq"``, ``"rfsd-l2sech"``, ``"rff-gaussian"``, ``"rff-cauchy"``.
+        benchmarks. To compare with, as published: ``"maxsksd-g-published"``, ``"maxsksd-rg-published"``, ``"ksd"``,
+        ``"linear-ksd"``, ``"ksdagg"``, ``"fssd-rand"``, ``"fssd-opt"``, ``"rfsd-l1imq"``, ``"rfsd-l2sech"``,
+        ``"rff-gaussian"``, ``"rff-cauchy"``.
     alpha
         Level of the test.
     num_bootstrap

@@ -8,6 +8,7 @@ from slicestein._checks import InputError
 from slicestein.gof.baselines.fssd import FSSD
 from slicestein.gof.baselines.ksd import KSD, LinearKSD
 from slicestein.gof.baselines.ksdagg import KSDAgg
+from slicestein.gof.baselines.published import PublishedMaxSKSD
 from slicestein.gof.baselines.rfsd import RFF, RFSD
 from slicestein.gof.maxsksd import MaxSKSD
 from slicestein.gof.method import Method
@@ -16,6 +17,8 @@ METHODS: dict[str, Callable[[], Method]] = {
     "auto": MaxSKSD,  # the one our own power tables favour
     "maxsksd-g": lambda: MaxSKSD("g"),
     "maxsksd-rg": MaxSKSD,
+    "maxsksd-g-published": PublishedMaxSKSD,
+    "maxsksd-rg-published": lambda: PublishedMaxSKSD("rg"),
     "ksd": KSD,
     "linear-ksd": LinearKSD,
     "ksdagg": KSDAgg,
