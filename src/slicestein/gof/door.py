@@ -100,6 +100,7 @@ def gof_test(
         num_bootstrap,
         train_fraction,
         None if names is None else tuple(names),
+        notes=[],
     )
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite in the end is refused

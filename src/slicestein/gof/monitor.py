@@ -155,7 +155,7 @@ class Monitor:
         level = self.alpha / spent
         num_bootstrap = max(self.num_bootstrap, math.ceil(DRAWS_PER_LEVEL / level))
         begin = Chains(self._seen.begin, self._seen.begin, True)
-        problem = Problem(begin, None, self._rng, level, num_bootstrap, 0.0, self.names)
+        problem = Problem(begin, None, self._rng, level, num_bootstrap, 0.0, self.names, notes=[])
         found = self._method.conclude(
             problem,
             self._plan,

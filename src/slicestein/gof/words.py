@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 
 SHOWN = 5  # parameters, at most
 POWER = 0.9  # with which an error of the size that is named would have been seen
+SEES = {  # the components of a result; the same table is in docs/mcmc.md
+    "shift": "means that are off, in all parameters together",
+    "largest": "the law of the one parameter, or slice, that is worst",
+    "parameters": "the laws of all parameters, in sum",
+    "coordinates": "the same after correlations are removed",
+    "covariance": "correlations and spreads, all pairs together",
+    "radius": "how far draws are from the middle: tails and mixtures that no single parameter shows",
+    "fitted slices": "directions that a part of the draws has chosen",
+    "chains": "chains that are not where the others are",
+}
 
 
 def summary(result: GofResult) -> Iterator[str]:
@@ -57,8 +67,10 @@ def _about_parameters(result: GofResult) -> Iterator[str]:
     if len(found) > SHOWN:
         yield f"  ... and {len(found) - SHOWN} more parameters"
     if not found:
-        where = max(result.components, key=result.components.__getitem__) if result.components else "the sum"
-        yield f"  no single parameter is to blame: the error is in how they depend on each other, or in many ({where})"
+        yield "  no single parameter is to blame: the error is in how they depend on each other, or in many"
+        if result.components:
+            first = max(result.components, key=result.components.__getitem__)
+            yield f"  most is seen by '{first}': {SEES[first]}"
 
 
 def describe(parameter: Parameter, num_bootstrap: int) -> str:
