@@ -134,7 +134,10 @@ def write_report(
         others=0 if result.per_dimension is None else len(result.per_dimension) - len(carried),
         rows=_rows(result),
         chains=_chains(result),
-        parts=[(name, words.SEES[name], f"{value:.1f}") for name, value in (result.components or {}).items()],
+        parts=[
+            (name, words.SEES[name], words.deviations(value).replace("-", "−"))
+            for name, value in (result.components or {}).items()
+        ],
         p=words.pvalue(result.pvalue, len(result.null_distribution)),
         reason=_sentence(result.reason),
         findings=_findings(result),

@@ -115,7 +115,8 @@ def test_all_notes_are_on_the_page_and_none_becomes_markup(tmp_path):
 def test_every_part_of_the_test_is_explained(tmp_path):
     text = page(tmp_path / "r.html", 0.5)
     for name, value in result(0.5).components.items():
-        assert f'<td>{name}</td><td>{words.SEES[name]}</td><td class="number">{value:.1f}</td>' in text
+        said = f"{value:.1f}".replace("-", "−")
+        assert f'<td>{name}</td><td>{words.SEES[name]}</td><td class="number">{said}</td>' in text
 
 
 def test_the_page_needs_nothing_from_elsewhere(tmp_path):

@@ -93,8 +93,9 @@ def cut_at(draws: int, problem: Problem) -> int:
     """How many of the draws of a chain are to choose on."""
     cut, chains = round(problem.train_fraction * draws), problem.rows.shape[0]
     if min(cut, draws - cut) * chains < LEAST_ROWS:
+        hint = "; samples are rows: of an array (D, N) pass x.T" if draws * chains < problem.rows.dim else ""
         raise InputError(
-            f"x holds too few samples to split: {draws * chains} with train_fraction = {problem.train_fraction}"
+            f"x holds too few samples to split: {draws * chains} with train_fraction = {problem.train_fraction}{hint}"
         )
     return cut
 

@@ -113,6 +113,12 @@ class Monitor:
         if train is not None:
             self._make_plan(as_chains(*train, "train"))
 
+    def __repr__(self) -> str:
+        tested = len(self._spans) * self._draws
+        state = "found wrong" if self.rejected else "not found wrong"
+        looks = f"{state} in {self.looks} look{'s' if self.looks != 1 else ''}" if self.looks else "not looked at yet"
+        return f"Monitor: {tested} draws measured, {looks}; verdict() looks"
+
     def update(self, draws: Any, score: Any = None) -> None:
         """Take further draws: (n, D) of one chain, or (chains, n, D), as many of every chain, in order of time.
 

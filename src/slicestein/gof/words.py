@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from slicestein.gof.result import GofResult, Parameter
 
 SHOWN = 5  # parameters, at most
+LITTLE = 9.0  # standard deviations below the null: nothing was seen
 POWER = 0.9  # with which an error of the size that is named would have been seen
 SEES = {  # the components of a result; the same table is in docs/mcmc.md
     "shift": "means that are off, in all parameters together",
@@ -50,7 +51,7 @@ def summary(result: GofResult) -> Iterator[str]:
     draws = f"{len(result.null_distribution)} draws, {result.bootstrap}"
     yield f"  statistic {result.statistic:.4g}; critical value {critical:.4g} ({draws})"
     if result.components:
-        found = ", ".join(f"{name} {value:.1f}" for name, value in result.components.items())
+        found = ", ".join(f"{name} {deviations(value)}" for name, value in result.components.items())
         yield f"  standard deviations from the null: {found}"
     if result.rhat is not None and result.ess is not None:
         yield f"  largest R-hat {result.rhat.max():.2f}, smallest effective sample size {result.ess.min():.0f}"
@@ -65,7 +66,8 @@ def _about_parameters(result: GofResult) -> Iterator[str]:
     for parameter in found[:SHOWN]:
         yield f"  {describe(parameter, len(result.null_distribution))}"
     if len(found) > SHOWN:
-        yield f"  ... and {len(found) - SHOWN} more parameters"
+        more = len(found) - SHOWN
+        yield f"  ... and {more} more parameter{'s' if more > 1 else ''}"
     if not found:
         yield "  no single parameter is to blame: the error is in how they depend on each other, or in many"
         if result.components:
@@ -100,6 +102,11 @@ def could_be_missed(result: GofResult) -> str:
         f"in any parameter, a mean off by more than {shift:.2f} standard deviations or a spread wrong by more than "
         f"{min(spread, 1):.0%} would most likely have been seen"
     )
+
+
+def deviations(value: float) -> str:
+    """How much a part of the test has seen; where draws of the null have no spread it may be minus infinity."""
+    return f"{value:.1f}" if value > -LITTLE else f"< -{LITTLE:.0f}"
 
 
 def pvalue(value: float, num_bootstrap: int) -> str:
