@@ -229,6 +229,7 @@ def samples_and_score(
 
     Samples are returned as seen from ``origin``: see `origin_of`.
     """
+    score = by_column(x, score)
     given, x = from_torch(x), as_matrix("x", x)
     if x.shape[0] < 2:
         raise InputError(f"x must hold at least two samples, got shape {x.shape}")
