@@ -87,9 +87,15 @@ def run(name: str, cells: list[dict], work: Callable[[dict], dict]) -> list[dict
         bar = progress.add_task(name, total=len(cells), completed=len(cells) - len(missing))
         pending = {pool.submit(work, cell): cell for cell in missing}
         for future in futures.as_completed(pending):
+            if future.exception() is not None:
+                continue  # raised below: the other cells are kept
             file.write(json.dumps(pending[future] | future.result()) + "\n")
             file.flush()
             progress.advance(bar)
+    for future, cell in pending.items():
+        if (error := future.exception()) is not None:
+            error.add_note(f"in the cell {cell}")
+            raise error
     return load(name, cells)
 
 

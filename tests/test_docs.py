@@ -13,6 +13,9 @@ from pathlib import Path
 import matplotlib
 import pytest
 
+from slicestein.gof.verdict import LEVEL_SHARES
+from slicestein.gof.words import SEES
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(p for p in (ROOT / "docs").glob("*.md") if "```python" in p.read_text())
 BLOCK = re.compile(r"(?:<!-- needs: ([^>]*) -->\n)?```python\n(.*?)```", re.DOTALL)
@@ -71,3 +74,10 @@ def test_code_of_the_site_copies_without_prompts(page):
     for _, code in BLOCK.findall(prompts.on_page_markdown(page.read_text())):
         assert ">>>" not in code
         compile(code, page.name, "exec")
+
+
+def test_every_part_of_the_test_is_explained():
+    assert SEES.keys() == LEVEL_SHARES.keys()
+    page = (ROOT / "docs" / "mcmc.md").read_text()
+    for name, sees in SEES.items():
+        assert f"\n| {name} | {sees} |\n" in page

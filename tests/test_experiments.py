@@ -66,3 +66,11 @@ def test_done_cells_are_not_run_again(tmp_path, monkeypatch):
     )
     rows = runner.run("squares", [{"n": 1}, {"n": 2}], square)
     assert sorted((row["n"], row["square"]) for row in rows) == [(1, "already there"), (2, 4)]
+
+
+def test_a_cell_that_fails_takes_no_other_with_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "RESULTS", tmp_path)
+    with pytest.raises(TypeError) as failed:
+        runner.run("squares", [{"n": "two"}, {"n": 3}], square)
+    assert "in the cell {'n': 'two'}" in failed.value.__notes__
+    assert [row["square"] for row in runner.load("squares")] == [9]

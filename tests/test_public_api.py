@@ -33,3 +33,9 @@ assert not {"arviz", "numpyro", "blackjax", "pymc", "nutpie", "xarray", "torch",
 def test_unknown_names_are_told():
     with pytest.raises(AttributeError, match="no attribute 'adaptors'"):
         ss.adaptors  # noqa: B018
+
+
+def test_completion_knows_what_is_imported_late():
+    program = "import slicestein; assert {'check', 'adapters', 'plot', 'report', 'quality'} <= set(dir(slicestein))"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert set(ss.__all__) <= set(dir(ss))

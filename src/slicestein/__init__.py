@@ -61,11 +61,19 @@ __all__ = [
 ]
 
 
+_LATE = ("adapters", "learning", "plot", "quality", "report")
+
+
+def __dir__() -> list[str]:
+    """Completion in a notebook knows what is imported late too."""
+    return sorted({*globals(), *_LATE, "check"})
+
+
 def __getattr__(name: str) -> _Any:
     """Modules that need more than the core are imported when they are first used."""
     if name == "check":
         return _import_module("slicestein.adapters.check").check
-    if name in ("adapters", "learning", "plot", "quality", "report"):
+    if name in _LATE:
         return _import_module(f"slicestein.{name}")
     if name == "demo":
         return _import_module("slicestein._cli.demo")

@@ -8,7 +8,7 @@ what to do about it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -26,6 +26,18 @@ class InputError(ValueError):
 
     A `ValueError` of its own, so that faults of the input can be told from faults of the package.
     """
+
+
+class ColumnError(InputError):
+    """Bad input in one column."""
+
+    def __init__(self, column: int, of: str, says: str):
+        super().__init__(f"column {column} of {of} {says}")
+        self.column, self.of, self.says = column, of, says
+
+    def named(self, names: Sequence[str]) -> InputError:
+        """The same with the name of the parameter."""
+        return InputError(f"column {self.column} of {self.of}, {names[self.column]}, {self.says}")
 
 
 def is_concrete(*arrays: Any) -> bool:
@@ -112,8 +124,22 @@ def unpack(x: Any, score: Any = None) -> tuple[Any, Any, Any]:
         raise InputError(
             "score is missing: pass the gradient of the log-density at x or a function that gives it, or what an "
             f"adapter returned (slicestein.adapters) as x; got {type(x).__name__}"
+            + (". A fit with its model goes into slicestein.check(model, fit)" if hasattr(x, "posterior") else "")
         )
     return x.x, x.score, x.names
+
+
+def by_column(x: Any, score: Any) -> Any:
+    """Scores in the order of the columns of x, where both are tables of pandas or the like."""
+    columns, of_score = (getattr(table, "columns", None) for table in (x, score))
+    if columns is None or of_score is None or np.ndim(x) != 2:
+        return score
+    for here, there, others in (("x", "score", of_score), ("score", "x", columns)):
+        known = set(map(str, others))
+        for name in map(str, columns if here == "x" else of_score):
+            if name not in known:
+                raise InputError(f"{here} has a column {name!r}, which {there} has not: name the columns alike")
+    return score[list(columns)]
 
 
 def numbers(tree: Any, name: str) -> Any:
@@ -173,8 +199,8 @@ def no_flat_score(score: Float[np.ndarray, "n d"]) -> None:
     """Require that the model depends on every parameter."""
     flat = ~score.any(axis=0)
     if flat.any():
-        what = "score" if flat.all() else f"column {int(np.argmax(flat))} of score"
-        raise InputError(f"{what} is zero at every sample, as if the density were flat: mend the score of the model")
+        says = "is zero at every sample, as if the density were flat: mend the score of the model"
+        raise InputError(f"score {says}") if flat.all() else ColumnError(int(np.argmax(flat)), "score", says)
 
 
 def in_range(**arrays: Float[np.ndarray, "n d"]) -> None:
@@ -203,6 +229,7 @@ def samples_and_score(
 
     Samples are returned as seen from ``origin``: see `origin_of`.
     """
+    score = by_column(x, score)
     given, x = from_torch(x), as_matrix("x", x)
     if x.shape[0] < 2:
         raise InputError(f"x must hold at least two samples, got shape {x.shape}")
@@ -229,7 +256,7 @@ def samples_and_score(
 def columns_vary(x: Any, name: str = "x", remedy: str = "drop it, or mend the sampler") -> None:
     """Require that no column is constant."""
     if is_concrete(x) and (constant := np.ptp(np.asarray(x), axis=0) == 0).any():
-        raise InputError(f"column {int(np.argmax(constant))} of {name} does not vary: {remedy}")
+        raise ColumnError(int(np.argmax(constant)), name, f"does not vary: {remedy}")
 
 
 def rows_differ(x: Any, name: str = "x", remedy: str = "mend the sampler") -> None:

@@ -124,6 +124,8 @@ def _check_arguments(sets: Any, score: Any) -> None:
 
 
 def _checked(name: str, x: Any, score: Callable[[Any], Any] | None) -> Source:
+    if isinstance(x, tuple) and not hasattr(x, "score"):
+        raise InputError(f"{name}: is a tuple: samples and scores that are arrays go in as rows.open(x, score)")
     try:
         if score is None and not isinstance(x, Source):
             x, score, _ = _checks.unpack(x)

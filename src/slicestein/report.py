@@ -134,6 +134,10 @@ def write_report(
         others=0 if result.per_dimension is None else len(result.per_dimension) - len(carried),
         rows=_rows(result),
         chains=_chains(result),
+        parts=[
+            (name, words.SEES[name], words.deviations(value).replace("-", "−"))
+            for name, value in (result.components or {}).items()
+        ],
         p=words.pvalue(result.pvalue, len(result.null_distribution)),
         reason=_sentence(result.reason),
         findings=_findings(result),
@@ -290,5 +294,4 @@ def _settings(result: GofResult) -> dict[str, Any]:
         "samples that chose slices": result.num_train,
         "slices": "none" if result.slices is None else f"{result.slices.num} in {result.slices.dim} dimensions",
         "draws of the null": f"{len(result.null_distribution)}, {result.bootstrap}",
-        **{f"{name}, in standard deviations": f"{value:.1f}" for name, value in (result.components or {}).items()},
     }

@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from slicestein import _torch
 from slicestein._checks import from_torch
@@ -54,6 +55,10 @@ def score_from(log_density: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def score_fn(x: Any) -> Any:
         if _torch.is_torch(log_density, x):
             return _torch.scores(log_density, x)
-        return jax.vmap(of_one)(from_torch(x))
+        try:
+            return jax.vmap(of_one)(from_torch(x))
+        except Exception as error:
+            error.add_note(f"score_from calls the log-density with one sample, shape {np.shape(x)[1:]}, at a time")
+            raise
 
     return score_fn

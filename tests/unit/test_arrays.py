@@ -187,7 +187,9 @@ FAULTS = [
     (X, lambda x: 1j * x, r"score\(x\) must hold real numbers, got dtype complex128"),
     (X.astype(complex), X, "x must hold real numbers, got dtype complex128"),
     (X.astype(str), X, "x must hold real numbers, got dtype <U"),
-    ([[1.0, 2.0], [3.0]], X, r"x must be a numeric array of shape \(N, D\)"),
+    ([[1.0, 2.0], [3.0]], X, r"x must be a numeric array of shape \(N, D\).*lengths from 1 to 2; cut chains"),
+    ([X, X[:7]], [X, X[:7]], "its parts have lengths from 7 to 20; cut chains to the shortest"),
+    ("draws.npy", X, r"x is a path: open the file with slicestein.rows.open\('draws.npy', score\)"),
     (X, None, "score must hold real numbers, got dtype object"),
 ]
 
@@ -222,3 +224,20 @@ def test_traced_samples_are_refused_with_the_reason():
 def test_a_score_is_evaluated_once_and_in_the_shape_of_the_rows():
     np.testing.assert_array_equal(score_at(np.negative, X), -X)
     assert score_at(jnp.negative, X).dtype == np.float32
+
+
+def test_tables_are_matched_by_the_names_of_their_columns():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=["a", "b", "c"])
+    score = -table
+    np.testing.assert_array_equal(as_chains(table, score[["c", "a", "b"]]).s, as_chains(table, score).s)
+    with pytest.raises(InputError, match="x has a column 'c', which score has not"):
+        as_chains(table, score.rename(columns={"c": "d"}))
+    with pytest.raises(InputError, match="score has a column 'd', which x has not"):
+        as_chains(table, score.assign(d=1.0))
+
+
+def test_faults_of_a_score_function_say_how_it_is_called():
+    with pytest.raises(ZeroDivisionError) as failed:
+        as_chains(X, lambda x: 1 / 0)
+    assert "all samples at once, here an array of shape (20, 3)" in failed.value.__notes__[-1]

@@ -71,3 +71,12 @@ def test_checks_of_values_stand_aside_under_transformations():
 def test_old_and_new_keys_are_the_same():
     a = ss.Slices.random(jax.random.PRNGKey(1), 2, 3)
     np.testing.assert_array_equal(a.g, ss.Slices.random(1, 2, 3).g)
+
+
+def test_scores_in_a_table_are_matched_by_the_names_of_the_columns():
+    pandas = pytest.importorskip("pandas")
+    x = pandas.DataFrame(X, columns=["a", "b", "c"])
+    for turned in ((-x)[["c", "a", "b"]], (-x)[["b", "c", "a"]]):
+        assert ss.sksd(x, turned, BASIS) == ss.sksd(X, -X, BASIS)
+    with pytest.raises(ValueError, match="score has a column 'd', which x has not"):
+        ss.sksd(x, (-x).assign(d=0.0), BASIS)

@@ -125,10 +125,11 @@ def test_chains_in_rows_are_told_by_an_option(folder, capsys):
 
 def test_correlated_rows_get_a_note(folder, capsys):
     np.save("slow.npy", np.repeat(X, 10, axis=0))
-    run(["test", "slow.npy", "--target", "cli_model:log_density"])
-    _, *notes = capsys.readouterr().err.splitlines()  # the first line is what the model prints
-    assert len(notes) == 1
-    assert notes[0].startswith("note: the samples look serially correlated")
+    run(["test", "slow.npy", "--target", "cli_model:log_density", "--report", "slow.html"])
+    out, err = capsys.readouterr()
+    assert out.count("the samples look serially correlated") == 1
+    assert "correlated" not in err  # once is enough
+    assert "The samples look serially correlated" in Path("slow.html").read_text()
 
 
 def test_samples_that_look_bounded_get_a_note(folder, capsys):
@@ -734,3 +735,20 @@ def test_faults_of_streamed_files_are_one_line(folder, capsys, monkeypatch):
         assert run(["test", *arguments, "--target", "cli_model:log_density"]) == 2
         err = capsys.readouterr().err.splitlines()[-1]
         assert re.search(f"^slicestein: .*{said}", err), err
+
+
+def test_an_npz_may_hold_the_scores_too(folder, capsys):
+    np.savez("both.npz", x=X, score=-X)
+    np.savez("wide.npz", x=2 * X, score=-2 * X)
+    np.savez("alone.npz", x=X)
+    assert run(["test", "both.npz"]) == 0
+    assert run(["test", "wide.npz", "--report", "wide.html"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "report: wide.html"
+    assert run(["quality", "wide.npz", "both.npz", "--json"]) == 0
+    assert [one["name"] for one in json.loads(capsys.readouterr().out)] == ["both.npz", "wide.npz"]
+    assert run(["test", "alone.npz"]) == 2
+
+
+def test_a_target_is_a_module(folder, capsys):
+    assert run(["test", "x.npy", "--target", "cli_model.py:log_density"]) == 2
+    assert "--target names a module, not a file: cli_model:log_density" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from slicestein.gof import dependence, null
-from slicestein.gof.method import warn_of_dependence
+from slicestein.gof.method import CorrelatedDraws, warn_of_dependence
 from slicestein.rows.arrays import as_chains
 from tests.unit.standard_input import autoregression, normal
 
@@ -147,12 +147,14 @@ def test_signs_of_blocks_flip_as_often_as_signs_of_rows_that_far_apart(flip, row
 
 
 def test_independent_samples_are_warned_of_where_they_look_like_a_chain():
-    with pytest.warns(UserWarning, match=r"autocorrelation time up to \d+.*Pass Markov chains as an array"):
-        warn_of_dependence(as_chains(autoregression(0.7, 1, 1000, 3)[0], np.negative))
+    notes = []
+    with pytest.warns(CorrelatedDraws, match=r"autocorrelation time up to \d+.*Pass Markov chains as an array"):
+        warn_of_dependence(as_chains(autoregression(0.7, 1, 1000, 3)[0], np.negative), notes)
+    assert [note[:36] for note in notes] == ["the samples look serially correlated"]
     one_slow = normal(1000, 20)
     one_slow[:, 3:4] = autoregression(0.9, 1, 1000, 1)[0]
     with pytest.warns(UserWarning, match="serially correlated"):
-        warn_of_dependence(as_chains(one_slow, np.negative))
+        warn_of_dependence(as_chains(one_slow, np.negative), [])
 
 
 @pytest.mark.parametrize(("count", "dim"), [(20, 1), (50, 1), (100, 1), (50, 2), (200, 2), (1000, 10)])
@@ -160,7 +162,7 @@ def test_independent_samples_are_rarely_warned_of(count, dim):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for x in normal(200, count, dim):
-            warn_of_dependence(as_chains(x, np.negative))
+            warn_of_dependence(as_chains(x, np.negative), [])
     assert len(caught) <= 8  # 4%
 
 

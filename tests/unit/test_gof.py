@@ -230,7 +230,7 @@ def _problem(x):
     from slicestein.gof.method import Problem
     from slicestein.rows.arrays import as_chains
 
-    return Problem(as_chains(x, -x), None, np.random.default_rng(0), 0.05, 99, 0.2, None)
+    return Problem(as_chains(x, -x), None, np.random.default_rng(0), 0.05, 99, 0.2, None, notes=[])
 
 
 def test_the_statistic_is_the_harmonic_mean_of_the_entries_by_their_share_of_the_level():
@@ -402,8 +402,10 @@ def test_chains_are_split_in_time():
     chain = autoregression(2, chains=2, draws=1000, coefficient=0.95)
     result = ss.gof_test(chain, -chain, key=0)
     assert (result.bootstrap, result.num_train, result.num_test) == ("dependent", 400, 1600)
-    with pytest.warns(UserWarning, match="serially correlated"):
-        ss.gof_test(chain[0], -chain[0], key=0)
+    for method in ("auto", "fssd-rand"):
+        with pytest.warns(UserWarning, match="serially correlated"):
+            taken_as_independent = ss.gof_test(chain[0], -chain[0], key=0, method=method)
+        assert "serially correlated" in taken_as_independent.summary()
 
 
 def test_rows_of_one_chain_keep_their_order_for_the_dependent_bootstrap():

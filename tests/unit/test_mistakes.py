@@ -74,3 +74,40 @@ def test_a_wrong_sampler_is_not_accused_of_its_score(wrong):
     result = ss.gof_test(x, score, key=0)
     assert result.verdict == "wrong"
     assert result.notes == ()
+
+
+def test_chains_with_their_axes_exchanged_get_a_note():
+    x = np.random.default_rng(0).standard_normal((4, 100, 2))
+    assert ss.gof_test(x, -x, key=0).notes == ()
+    turned = x.swapaxes(0, 1)
+    assert ss.gof_test(turned, -turned, key=0).notes[0].startswith("x is 100 chains of 4 draws each")
+
+
+def test_samples_in_columns_get_a_hint():
+    x = np.random.default_rng(0).standard_normal((5, 300))
+    with pytest.raises(ss.InputError, match=r"too few samples to split: 5 .* of an array \(D, N\) pass x.T"):
+        ss.gof_test(x, -x, key=0)
+
+
+def test_faults_of_a_column_name_its_parameter():
+    x = np.random.default_rng(0).standard_normal((300, 3))
+    x[:, 1] = 2.0
+    with pytest.raises(ss.InputError, match="column 1 of x, chain, does not vary"):
+        ss.gof_test(x, -x, key=0, names=["a", "chain", "b"])
+    with pytest.raises(ss.InputError, match="column 1 of x does not vary"):
+        ss.gof_test(x, -x, key=0)
+
+
+def test_one_name_is_not_for_two_parameters():
+    x = np.random.default_rng(0).standard_normal((300, 3))
+    with pytest.raises(ss.InputError, match="names has 'a' more than once"):
+        ss.gof_test(x, -x, key=0, names=["a", "b", "a"])
+
+
+def test_what_has_seen_nothing_is_not_called_minus_infinity():
+    x = np.random.default_rng(0).standard_normal((1501, 6))
+    x[-1] = 1e6
+    text = str(ss.gof_test(x, -x, key=0))
+    assert "inf" not in text
+    assert "< -9" in text
+    assert "... and 1 more parameter\n" in text

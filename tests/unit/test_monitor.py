@@ -139,3 +139,11 @@ def test_a_handful_of_draws_is_not_judged_and_costs_no_look():
     with pytest.raises(ss.InputError, match="50 more are the least to test; 1020 came"):
         monitor.verdict()
     assert monitor.looks == 0
+
+
+def test_a_monitor_says_where_it_stands():
+    monitor = Monitor(lambda x: -x, key=0, plan_draws=400)
+    assert repr(monitor) == "Monitor: 0 draws measured, not looked at yet; verdict() looks"
+    monitor.update(1.5 * np.random.default_rng(0).standard_normal((4, 300, 2)))
+    monitor.verdict()
+    assert repr(monitor) == "Monitor: 800 draws measured, found wrong in 1 look; verdict() looks"

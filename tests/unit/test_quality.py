@@ -154,6 +154,7 @@ FAULTS = [
     ({"a": normal(0)[:50]}, "a: holds 50 samples: at least 100"),
     ({"a": np.full((200, DIM), np.nan)}, "a: x has 800 values that are NaN"),
     ({"a": normal(0)[:, 0]}, r"a: x must have shape \(N, D\)"),
+    ({"a": (normal(0), -normal(0))}, r"a: is a tuple: .* rows.open\(x, score\)"),
     ({"a": CONSTANT, "b": CONSTANT}, "column 2 of x does not vary"),
     ({}, "sets is empty"),
     ([normal(0), normal(1)], r'sets must be a dict of sample sets by name, {"first": x, "second": y}, got list'),

@@ -17,6 +17,7 @@ from matplotlib.image import imread
 import slicestein as ss
 from slicestein import plot, report
 from slicestein._checks import InputError
+from slicestein.gof import words
 from slicestein.report import with_error, worst_slices, write_report
 
 matplotlib.use("Agg")
@@ -100,6 +101,22 @@ def test_names_and_titles_do_not_become_markup(tmp_path):
     text = page(tmp_path / "r.html", 0.5, x=x, score=-x, title=HOSTILE, settings={HOSTILE: HOSTILE})
     assert "<script" not in text
     assert text.count("&lt;script&gt;") >= 5  # title, heading, verdict, table, settings
+
+
+def test_all_notes_are_on_the_page_and_none_becomes_markup(tmp_path):
+    notes = ("12 of 200 transitions diverged", f"a note with {HOSTILE}")
+    write_report(dataclasses.replace(result(1.0), notes=notes), tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "<p>12 of 200 transitions diverged.</p>" in text
+    assert "<p>A note with &lt;script&gt;" in text
+    assert "<script" not in text
+
+
+def test_every_part_of_the_test_is_explained(tmp_path):
+    text = page(tmp_path / "r.html", 0.5)
+    for name, value in result(0.5).components.items():
+        said = f"{value:.1f}".replace("-", "−")
+        assert f'<td>{name}</td><td>{words.SEES[name]}</td><td class="number">{said}</td>' in text
 
 
 def test_the_page_needs_nothing_from_elsewhere(tmp_path):

@@ -40,3 +40,9 @@ def test_samples_outside_the_support_are_refused_by_the_test():
 def test_scores_can_be_differentiated():
     slope = jax.grad(lambda x: ss.score_from(gamma)(x).sum())(jnp.array([[1.0, 2.0]]))
     np.testing.assert_allclose(slope, [[-1.0, -0.25]], rtol=1e-6)
+
+
+def test_a_log_density_of_a_batch_is_told_how_it_is_called():
+    with pytest.raises(ValueError, match="axis 1") as failed:
+        ss.score_from(lambda x: -0.5 * jnp.sum(x**2, axis=1))(np.ones((4, 3)))
+    assert "with one sample, shape (3,), at a time" in failed.value.__notes__[-1]

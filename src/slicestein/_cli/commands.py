@@ -80,7 +80,7 @@ def run_test(
         ),
     ],
     score: Annotated[
-        Path | None, typer.Option(help="Scores at the samples, in a file of the same shape; of nutpie, the same .nc.")
+        Path | None, typer.Option(help="Scores, in a file of the same shape; an .npz, or a nutpie .nc, may hold both.")
     ] = None,
     target: Target = None,
     target_kind: Kind = None,
@@ -105,8 +105,7 @@ def run_test(
     if from_stan:
         stan.check_alone(score=score, target=target, target_kind=target_kind, chains=chains, dask=dask)
     else:
-        inputs.check_model(None if score is None else [score], target, target_kind, stan.OTHERWISE)
-        inputs.check_one(samples)
+        score = inputs.scores_of_one(samples, score, target, target_kind, stan.OTHERWISE)
     _check_options(method, alpha, num_bootstrap)
     files = output.Files(report, arrays)
     files.check(force=force, inputs=(*(file for path in samples for file in files_of(path)), score))
@@ -130,6 +129,7 @@ def run_test(
         output.show(result, data.x)
     settings = {"samples": " ".join(map(str, samples)), "model": score or target or "CmdStan", "key": key}
     files.write(result, data, title=f"Does {samples[0].name} fit?", settings=settings)
+    output.tell(report, as_json)
     raise typer.Exit({"fits": 0, "wrong": 1, "undecided": 3}[result.verdict])
 
 
@@ -174,6 +174,7 @@ def rank(
     as_json: Json = False,
 ) -> None:
     """Rank sample sets of one model by their discrepancy, best first."""
+    score = inputs.own_scores(samples) if not score and target is None else score
     inputs.check_model(score, target, target_kind)
     sets = inputs.open_sets(samples, score, chains)
     if target is None:

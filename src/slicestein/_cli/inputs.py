@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import warnings
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from enum import StrEnum
@@ -58,13 +59,31 @@ def check_model(
         raise InputError("--target-kind says what --target is: leave it out with --score")
 
 
-def check_one(samples: Sequence[Path]) -> None:
-    """Require one file of samples."""
+def own_scores(samples: Sequence[Path]) -> list[Path] | None:
+    """The files themselves, if every one is an .npz that holds scores beside the samples."""
+    return list(samples) if samples and all(_holds_scores(path) for path in samples) else None
+
+
+def _holds_scores(path: Path) -> bool:
+    if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(f"{name}.npy" in archive.namelist() for name in formats.SCORE_ARRAYS)
+
+
+def scores_of_one(
+    samples: Sequence[Path], score: Path | None, target: str | None, kind: TargetKind | None, otherwise: str
+) -> Path | None:
+    """The file of the scores, if there is one; required are one file of samples and one model."""
+    if score is None and target is None and (own := own_scores(samples)):
+        score = own[0]
+    check_model(None if score is None else [score], target, kind, otherwise)
     if len(samples) > 1:
         raise InputError(
             f"give one file of samples, a folder, or a pattern in quotes ('*{samples[0].suffix}'), got {len(samples)} "
             "files; a file per chain is what --stan takes"
         )
+    return score
 
 
 def read(samples: Path, score: Path | None, chains: int | None) -> Data:
@@ -194,6 +213,8 @@ def load_target(target: str, kind: TargetKind | None) -> ScoreFn:
     module_name, colon, name = target.partition(":")
     if not (module_name and colon and name):
         raise InputError(f"--target must be MODULE:FUNCTION, got {target!r}")
+    if module_name.endswith(".py"):
+        raise InputError(f"--target names a module, not a file: {module_name.removesuffix('.py')}:{name}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     function = _guarded(f"cannot import {module_name}", importlib.import_module)(module_name)

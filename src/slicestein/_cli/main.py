@@ -43,6 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return its status; bad input is told in one line on stderr."""
     try:
         from slicestein._cli.commands import app
+        from slicestein.gof.method import CorrelatedDraws
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
@@ -50,6 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
+            warnings.simplefilter("ignore", CorrelatedDraws)  # the result says so
             warnings.showwarning = _note
             if any("\0" in argument for argument in arguments):
                 raise InputError("an argument holds a null byte: no path or name has one")

@@ -151,6 +151,12 @@ def show(result: GofResult, x: np.ndarray) -> None:
     sys.stdout.flush()
 
 
+def tell(report: Path | None, as_json: bool) -> None:
+    """Where the report is."""
+    if report is not None and not as_json:
+        print(f"report: {report}", flush=True)
+
+
 def show_ranking(ranked: list[Quality]) -> None:
     """Sample sets, best first."""
     table = Table("", "samples", "draws", "discrepancy", "± 2 s.e.", "behind the best")

@@ -107,6 +107,8 @@ def _draws(model: Any, fit: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
             _no_more(f"a {kind} model", args, kwargs)
             return adapter(model, fit)
     if not callable(model):
+        if callable(fit) or any(hasattr(fit, mark) for mark in MODELS):
+            raise InputError(f"the model comes first: check(model, fit), got check({type(model).__name__}, ...)")
         raise InputError(
             f"model must be a function, or a model of PyMC or Stan, got {type(model).__name__}; arrays of draws and "
             "scores are tested by gof_test(x, score, key=0)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -32,9 +33,10 @@ def group(data: Any, name: str) -> Any:
     except KeyError:
         found = ", ".join(str(key) for key in data) or "none"
         raise InputError(f"the draws have no group {name!r}: found {found}") from None
-    except TypeError:
+    except (TypeError, IndexError):
+        hint = ": read the file with arviz.from_netcdf" if isinstance(data, str | os.PathLike) else ""
         kind = type(data).__name__
-        raise InputError(f"the draws must be ArviZ InferenceData or an xarray DataTree, got {kind}") from None
+        raise InputError(f"the draws must be ArviZ InferenceData or an xarray DataTree, got {kind}{hint}") from None
 
 
 def stan_name(name: str) -> str:

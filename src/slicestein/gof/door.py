@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from slicestein import _checks
-from slicestein._checks import InputError, ScoreLike
+from slicestein._checks import ColumnError, InputError, ScoreLike
 from slicestein.gof import mistakes
 from slicestein.gof.method import Method, Problem
 from slicestein.gof.methods import as_method
@@ -92,6 +93,8 @@ def gof_test(
     names = rows.names if names is None else names
     if names is not None and len(names) != rows.dim:
         raise InputError(f"names must hold {rows.dim} names, one per column of x, got {len(names)}")
+    if names is not None and (twice := [name for name, count in Counter(names).items() if count > 1]):
+        raise InputError(f"names has {twice[0]!r} more than once: name every column of x otherwise")
     mistakes.chains_differ(rows)
     problem = Problem(
         rows,
@@ -101,12 +104,17 @@ def gof_test(
         num_bootstrap,
         train_fraction,
         None if names is None else tuple(names),
+        notes=mistakes.order_of_axes(rows),
     )
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite in the end is refused
             result = chosen.test(problem)
             doubt = mistakes.sign_of_score(rows, names) if result.reject else ""
             return dataclasses.replace(result, notes=(doubt, *result.notes)) if doubt else result
+    except ColumnError as error:
+        if names is None:
+            raise
+        raise error.named(names) from None
     except np.linalg.LinAlgError:
         raise InputError(
             "x or score has values so large or so far out that their covariance cannot be factorised: drop those "
@@ -119,12 +127,7 @@ def _by_column(x: Any, score: Any, names: Sequence[str] | None) -> tuple[Any, Se
     columns = getattr(x, "columns", None)
     if columns is None or np.ndim(x) != 2:
         return score, names
-    of_score = getattr(score, "columns", None)
-    if of_score is not None:
-        if sorted(map(str, of_score)) != sorted(map(str, columns)):
-            raise InputError("the columns of score are named otherwise than those of x: name them alike")
-        score = score[list(columns)]
-    return score, list(map(str, columns)) if names is None else names
+    return _checks.by_column(x, score), list(map(str, columns)) if names is None else names
 
 
 def _check_options(alpha: float, num_bootstrap: int, train_fraction: float) -> None:

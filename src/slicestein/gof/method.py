@@ -41,6 +41,11 @@ class Problem(NamedTuple):
     num_bootstrap: int
     train_fraction: float
     names: tuple[str, ...] | None
+    notes: list[str]  # grows: what was noticed on the way, for the result
+
+
+class CorrelatedDraws(UserWarning):
+    """Samples that are taken to be independent look like a Markov chain; also among the notes of the result."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +75,7 @@ class Method(abc.ABC):
             num_test=num_test,
             names=problem.names,
             bootstrap=null,
+            notes=tuple(problem.notes),
             **more,
         )
 
@@ -87,8 +93,9 @@ def cut_at(draws: int, problem: Problem) -> int:
     """How many of the draws of a chain are to choose on."""
     cut, chains = round(problem.train_fraction * draws), problem.rows.shape[0]
     if min(cut, draws - cut) * chains < LEAST_ROWS:
+        hint = "; samples are rows: of an array (D, N) pass x.T" if draws * chains < problem.rows.dim else ""
         raise InputError(
-            f"x holds too few samples to split: {draws * chains} with train_fraction = {problem.train_fraction}"
+            f"x holds too few samples to split: {draws * chains} with train_fraction = {problem.train_fraction}{hint}"
         )
     return cut
 
@@ -99,7 +106,7 @@ def choose_bootstrap(bootstrap: Bootstrap, problem: Problem) -> tuple[Kind, Prob
     kind: Any = ("dependent" if problem.rows.ordered else "wild") if bootstrap == "auto" else bootstrap
     if kind == "dependent":
         return kind, problem._replace(rows=problem.rows.in_order())
-    warn_of_dependence(problem.rows)
+    warn_of_dependence(problem.rows, problem.notes)
     return kind, problem
 
 
@@ -109,7 +116,7 @@ def independent(problem: Problem, name: str, *, scored: bool = True) -> Chains:
         raise InputError(
             f"{name} has no null for dependent samples: use a maxsksd method, ksd, or thinned draws (N, D)"
         )
-    warn_of_dependence(problem.rows)
+    warn_of_dependence(problem.rows, problem.notes)
     return in_memory(problem, name, scored=scored)
 
 
@@ -158,13 +165,14 @@ def _of_chains(rows: Source, draws: Int[np.ndarray, " n"]) -> Float[np.ndarray, 
     return rows.samples(numbers).reshape(len(which), len(draws), rows.dim)
 
 
-def warn_of_dependence(rows: Source) -> None:
+def warn_of_dependence(rows: Source, notes: list[str]) -> None:
     """Warn where samples that are taken to be independent look like a Markov chain: the first 2**14 are looked at."""
     some = stretch(rows)
     times = dependence.times_with_squares(some)
     if times.mean() > SLOW_MEAN + NOISE / math.sqrt(some.shape[1]) or times.max() > SLOW_LARGEST:
-        warnings.warn(
+        note = (
             f"the samples look serially correlated (autocorrelation time up to {times.max():.0f}): the test will "
-            "reject too often. Pass Markov chains as an array (chains, draws, D), or thin them",
-            stacklevel=6,
+            "reject too often. Pass Markov chains as an array (chains, draws, D), or thin them"
         )
+        notes.append(note)
+        warnings.warn(note, CorrelatedDraws, stacklevel=6)

@@ -1,4 +1,4 @@
-"""Mistakes of the input that would be taken for mistakes of the sampler: copied chains, a score of the wrong sign."""
+"""Mistakes of the input that would be taken for mistakes of the sampler: copied chains, exchanged axes, wrong signs."""
 
 from __future__ import annotations
 
@@ -31,6 +31,17 @@ def chains_differ(rows: Source) -> None:
                 f"chains {twin + 1} and {chain + 1} of x are the same draws: give every run a seed of its own, or pass "
                 "one of the two"
             )
+
+
+def order_of_axes(rows: Source) -> list[str]:
+    """What to say where an array of chains looks as if its first two axes were exchanged."""
+    chains, draws, _ = rows.shape
+    if not rows.ordered or chains <= draws:
+        return []
+    return [
+        f"x is {chains} chains of {draws} draws each, as an array (chains, draws, D) is read: of an array (draws, "
+        "chains, D) pass x.swapaxes(0, 1)"
+    ]
 
 
 def sign_of_score(rows: Source, names: Sequence[str] | None) -> str:

@@ -113,6 +113,12 @@ class Monitor:
         if train is not None:
             self._make_plan(as_chains(*train, "train"))
 
+    def __repr__(self) -> str:
+        tested = len(self._spans) * self._draws
+        state = "found wrong" if self.rejected else "not found wrong"
+        looks = f"{state} in {self.looks} look{'s' if self.looks != 1 else ''}" if self.looks else "not looked at yet"
+        return f"Monitor: {tested} draws measured, {looks}; verdict() looks"
+
     def update(self, draws: Any, score: Any = None) -> None:
         """Take further draws: (n, D) of one chain, or (chains, n, D), as many of every chain, in order of time.
 
@@ -155,7 +161,7 @@ class Monitor:
         level = self.alpha / spent
         num_bootstrap = max(self.num_bootstrap, math.ceil(DRAWS_PER_LEVEL / level))
         begin = Chains(self._seen.begin, self._seen.begin, True)
-        problem = Problem(begin, None, self._rng, level, num_bootstrap, 0.0, self.names)
+        problem = Problem(begin, None, self._rng, level, num_bootstrap, 0.0, self.names, notes=[])
         found = self._method.conclude(
             problem,
             self._plan,

@@ -61,7 +61,7 @@ class GofResult:
     rhat: Float[np.ndarray, " d"] | None = field(default=None, repr=False)
     ess: Float[np.ndarray, " d"] | None = field(default=None, repr=False)
     stray_chain: int | None = None  # the chain that is elsewhere, where chains disagree
-    notes: tuple[str, ...] = ()  # what the sampler has said of its own run
+    notes: tuple[str, ...] = ()  # what the sampler has said of its own run, or the test has noticed
 
     @property
     def reject(self) -> bool:

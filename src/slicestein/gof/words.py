@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from slicestein.gof.result import GofResult, Parameter
 
 SHOWN = 5  # parameters, at most
+LITTLE = 9.0  # standard deviations below the null: nothing was seen
 POWER = 0.9  # with which an error of the size that is named would have been seen
+SEES = {  # the components of a result; the same table is in docs/mcmc.md
+    "shift": "means that are off, in all parameters together",
+    "largest": "the law of the one parameter, or slice, that is worst",
+    "parameters": "the laws of all parameters, in sum",
+    "coordinates": "the same after correlations are removed",
+    "covariance": "correlations and spreads, all pairs together",
+    "radius": "how far draws are from the middle: tails and mixtures that no single parameter shows",
+    "fitted slices": "directions that a part of the draws has chosen",
+    "chains": "chains that are not where the others are",
+}
 
 
 def summary(result: GofResult) -> Iterator[str]:
@@ -40,7 +51,7 @@ def summary(result: GofResult) -> Iterator[str]:
     draws = f"{len(result.null_distribution)} draws, {result.bootstrap}"
     yield f"  statistic {result.statistic:.4g}; critical value {critical:.4g} ({draws})"
     if result.components:
-        found = ", ".join(f"{name} {value:.1f}" for name, value in result.components.items())
+        found = ", ".join(f"{name} {deviations(value)}" for name, value in result.components.items())
         yield f"  standard deviations from the null: {found}"
     if result.rhat is not None and result.ess is not None:
         yield f"  largest R-hat {result.rhat.max():.2f}, smallest effective sample size {result.ess.min():.0f}"
@@ -55,10 +66,13 @@ def _about_parameters(result: GofResult) -> Iterator[str]:
     for parameter in found[:SHOWN]:
         yield f"  {describe(parameter, len(result.null_distribution))}"
     if len(found) > SHOWN:
-        yield f"  ... and {len(found) - SHOWN} more parameters"
+        more = len(found) - SHOWN
+        yield f"  ... and {more} more parameter{'s' if more > 1 else ''}"
     if not found:
-        where = max(result.components, key=result.components.__getitem__) if result.components else "the sum"
-        yield f"  no single parameter is to blame: the error is in how they depend on each other, or in many ({where})"
+        yield "  no single parameter is to blame: the error is in how they depend on each other, or in many"
+        if result.components:
+            first = max(result.components, key=result.components.__getitem__)
+            yield f"  most is seen by '{first}': {SEES[first]}"
 
 
 def describe(parameter: Parameter, num_bootstrap: int) -> str:
@@ -88,6 +102,11 @@ def could_be_missed(result: GofResult) -> str:
         f"in any parameter, a mean off by more than {shift:.2f} standard deviations or a spread wrong by more than "
         f"{min(spread, 1):.0%} would most likely have been seen"
     )
+
+
+def deviations(value: float) -> str:
+    """How much a part of the test has seen; where draws of the null have no spread it may be minus infinity."""
+    return f"{value:.1f}" if value > -LITTLE else f"< -{LITTLE:.0f}"
 
 
 def pvalue(value: float, num_bootstrap: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 import jax
@@ -69,7 +70,7 @@ def as_chains(x: Any, score: ScoreLike, name: str = "x", least: int = 2) -> Chai
 
     ``name`` is that of the samples in messages, ``least`` how many there must be.
     """
-    samples = real(name, x)
+    samples, score = real(name, x), _checks.by_column(x, score)
     if samples.ndim not in (2, 3) or 0 in samples.shape:
         hint = f"; for one-dimensional samples pass {name}[:, None]" if samples.ndim == 1 else ""
         raise InputError(f"{name} must have shape (N, D) or (chains, draws, D), got {samples.shape}{hint}")
@@ -91,7 +92,11 @@ def as_chains(x: Any, score: ScoreLike, name: str = "x", least: int = 2) -> Chai
 
 def score_at(score_fn: Any, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
     """Values of a score function of a batch, which may be a JAX function in single precision."""
-    found = score_fn(x)
+    try:
+        found = score_fn(x)
+    except Exception as error:
+        error.add_note(f"score is called with all samples at once, here an array of shape {x.shape}")
+        raise
     shape = getattr(found, "shape", None)
     if shape != x.shape:
         raise InputError(
@@ -129,10 +134,15 @@ def real(name: str, value: Any) -> np.ndarray:
         raise InputError(f"{name} is traced: call this outside of jit, vmap and grad, its values are looked at")
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InputError(f"{name} has masked values: drop those rows")
+    if isinstance(value, str | os.PathLike):
+        raise InputError(f"{name} is a path: open the file with slicestein.rows.open({os.fspath(value)!r}, score)")
     try:
         array = np.asarray(_checks.from_torch(value))
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be a numeric array of shape (N, D): {error}") from None
+        lengths = [len(part) for part in value if hasattr(part, "__len__")] if isinstance(value, list | tuple) else [0]
+        differ = f"its parts have lengths from {min(lengths)} to {max(lengths)}; cut chains to the shortest"
+        why = differ if min(lengths) < max(lengths) else error
+        raise InputError(f"{name} must be a numeric array of shape (N, D) or (chains, draws, D): {why}") from None
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
         raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if array.dtype in (np.float32, np.float64):
