@@ -286,8 +286,9 @@ def thinned(preset: str) -> str:
         "whitened coordinate. *Biased*: unadjusted Langevin chains with a long step, too wide; they leave for infinity "
         "on the Gaussian process and on the volatility. The parameters of the "
         "Gaussian are an AR(1) process of coefficient 0.9; *eight schools* is non-centred; *wine* is a logistic "
-        "regression; the last four posteriors are those of the page of [real posteriors](#real-posteriors), in "
-        "unconstrained coordinates. *Slices*, *full* and *slices + full* are `thin` with the discrepancies `sksd`, `ksd` and `both`, "
+        "regression; the last four posteriors are those of [real posteriors](#real-posteriors), in "
+        "unconstrained coordinates. "
+        "*Slices*, *full* and *slices + full* are `thin` with the discrepancies `sksd`, `ksd` and `both`, "
         "the default; stein-thinning 0.2 with its default and two of its preconditioners. Seconds of processor time "
         "in double precision, of *slices + full* and of stein-thinning."
     )
