@@ -29,6 +29,7 @@ from experiments import (
     thinning,
     vae,
 )
+from experiments import thinning_problems as problems
 
 OURS = ("maxsksd-g", "maxsksd-rg")
 PAGE = runner.HERE.parent / "docs" / "experiments.md"
@@ -303,14 +304,20 @@ def targets() -> str:
 
 def thinned(preset: str) -> str:
     rows = runner.load(f"thinning-{preset}", thinning.cells(preset))
-    trials = len({row["seed"] for row in rows})
+    large = [row["seed"] for row in rows if row["problem"] in problems.LARGE]
+    trials = len({row["seed"] for row in rows if row["problem"] not in problems.LARGE})
     text = (
         f"20,000 draws, four chains, thinned to {thinning.KEPT}: energy distance to the posterior, parameters in units "
-        f"of their standard deviations; runs of each: {trials}. *Good*: a right chain (NUTS for the posteriors of "
-        "data). *Burn-in*: adjusted Langevin chains that start ten standard deviations away in every "
-        "whitened coordinate. *Biased*: unadjusted Langevin chains with a long step, too wide. The parameters of the "
+        f"of their standard deviations; runs of each: {trials}, of the last four posteriors {len(set(large))}, and "
+        "means over these. *Good*: a right chain (NUTS for the posteriors of data). *Warm-up*: NUTS, with the "
+        f"{problems.WARM_UP} draws of its warm-up left in every chain, from starts between -2 and 2. *Burn-in*: "
+        "adjusted Langevin chains that start ten standard deviations away in every "
+        "whitened coordinate. *Biased*: unadjusted Langevin chains with a long step, too wide; they leave for infinity "
+        "on the Gaussian process and on the volatility. The parameters of the "
         "Gaussian are an AR(1) process of coefficient 0.9; *eight schools* is non-centred; *wine* is a logistic "
-        "regression. *Slices*, *full* and *slices + full* are `thin` with the discrepancies `sksd`, `ksd` and `both`, "
+        "regression; the last four posteriors are those of [real posteriors](#real-posteriors), in "
+        "unconstrained coordinates. "
+        "*Slices*, *full* and *slices + full* are `thin` with the discrepancies `sksd`, `ksd` and `both`, "
         "the default; stein-thinning 0.2 with its default and two of its preconditioners. Seconds of processor time "
         "in double precision, of *slices + full* and of stein-thinning."
     )

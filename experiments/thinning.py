@@ -16,8 +16,11 @@ from experiments import runner
 from experiments import thinning_problems as problems
 
 KEPT = 100
+LARGE_TRIALS = 3  # of the larger posteriors of data, at least
 REFERENCE = 5000  # draws that distances are measured to
 CASES = ("good", "burn-in", "biased")
+NUTS_CASES = ("good", "warm-up")
+LANGEVIN = ("logistic", "mixed")  # on the other large posteriors chains with the long step leave for infinity
 GAUSSIAN_DIMS = (5, 20, 50, 100)
 FITTED = (("gaussian", 5), ("gaussian", 10), ("gaussian", 20))
 FIT_DRAWS = 4000
@@ -34,15 +37,20 @@ METHODS = {  # of a line of the table: name and discrepancy or preconditioner
 
 def cells(preset: str) -> list[dict]:
     trials = {"smoke": 1, "quick": 1, "paper": 20}[preset]
-    posteriors = [(name, d) for name, (_, d) in problems.POSTERIORS.items()]
-    chains = [("gaussian", d) for d in GAUSSIAN_DIMS] + posteriors
+    chains = [("gaussian", d) for d in GAUSSIAN_DIMS] + [(name, d) for name, (_, d) in problems.SMALL.items()]
+    large = [(name, d) for name, (_, d) in problems.LARGE.items()]
     fits = list(FITTED)
     if preset == "smoke":  # without data
-        chains, fits = chains[:1], []
+        chains, large, fits = chains[:1], [], []
     return [
         {"problem": problem, "d": d, "case": case, "seed": seed}
-        for seed in range(trials)
-        for wanted, cases in ((chains, CASES), (fits, ("mean-field",)))
+        for wanted, cases, seeds in (
+            (chains, CASES, trials),
+            (large, NUTS_CASES, max(trials, LARGE_TRIALS)),
+            ([one for one in large if one[0] in LANGEVIN], ("biased",), max(trials, LARGE_TRIALS)),
+            (fits, ("mean-field",), trials),
+        )
+        for seed in range(seeds)
         for problem, d in wanted
         for case in cases
     ]
@@ -124,7 +132,9 @@ def table(rows: list[dict]) -> tuple[list[str], list[list]]:
     """Header and lines: mean energy distances, and the time of ours and of stein-thinning."""
     header = ["problem", "D", "chain", "every 200th", *METHODS, "s", "s, stein-thinning"]
     lines = []
-    for problem, d, case in dict.fromkeys((r["problem"], r["d"], r["case"]) for r in rows if "methods" in r):
+    found = {(r["problem"], r["d"], r["case"]) for r in rows if "methods" in r}
+    order, cases = ["gaussian", *problems.POSTERIORS], ["good", "warm-up", "burn-in", "biased"]
+    for problem, d, case in sorted(found, key=lambda one: (order.index(one[0]), one[1], cases.index(one[2]))):
         mine = [r["methods"] for r in rows if (r["problem"], r["d"], r["case"]) == (problem, d, case)]
         distances = [np.mean([m[name]["distance"] for m in mine]) for name in ("every 200th", *METHODS)]
         best = min(distances)

@@ -1,18 +1,24 @@
 """Posteriors to thin draws of, and samplers that are right, that come from far away, and that are biased.
 
-Two posteriors of data and a Gaussian whose parameters are an AR(1) process of coefficient 0.9. Parameters are
-unconstrained. Draws to compare with are exact for the Gaussian, else long runs of NUTS.
+Posteriors of data, those of 20 parameters and more from `posterior_models`, and a Gaussian whose parameters are an
+AR(1) process of coefficient 0.9. Parameters are unconstrained. Draws to compare with are exact for the Gaussian, else
+long runs of NUTS.
 """
 
 import functools
+import os
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import scipy.signal
 
+from experiments.runner import HERE
+
 CHAINS, DRAWS = 4, 5000
+CHECKPOINTS = HERE / "checkpoints"
 REFERENCE = 20_000
+WARM_UP = 1000  # draws of NUTS in a chain
 # Langevin steps in units of the posterior. Adjusted chains with a short one need some 500 steps to come from far away;
 # the unadjusted chain with the long one has 1.25 times the variance of a Gaussian.
 SHORT_STEP, LONG_STEP = 0.02, 0.8
@@ -69,10 +75,29 @@ def eight_schools() -> Callable:
     return log_density
 
 
-POSTERIORS = {  # name: log-density and dimension
+def modelled(name: str) -> Callable:
+    """A model of `posterior_models`, in its unconstrained space."""
+    import jax
+    from jax.flatten_util import ravel_pytree
+    from numpyro.infer.util import initialize_model, potential_energy
+
+    from experiments.posterior_models import POSTERIORS as MODELS
+
+    posterior = MODELS[name]
+    example = initialize_model(jax.random.key(0), posterior.model, model_args=posterior.data).param_info.z
+    by_site = ravel_pytree(example)[1]
+    return lambda x: -potential_energy(posterior.model, posterior.data, {}, by_site(x))
+
+
+SMALL = {  # name: log-density and dimension
     "eight schools": (eight_schools, 10),
     "wine": (lambda: logistic("wine-red"), 12),
 }
+LARGE = {
+    name: (functools.partial(modelled, name), d)
+    for name, d in (("logistic", 26), ("mixed", 35), ("gaussian process", 42), ("volatility", 100))
+}
+POSTERIORS = SMALL | LARGE
 
 
 @functools.cache
@@ -80,20 +105,44 @@ def target(problem: str, d: int) -> Target:
     if problem == "gaussian":
         return gaussian(d)
     log_density = POSTERIORS[problem][0]()
+    if problem in LARGE:
+        return Target(log_density, nuts_with_warm_up(problem, d, 10**6)[:, WARM_UP:].reshape(-1, d))
     return Target(log_density, nuts(log_density, d, 10**6, REFERENCE // CHAINS).reshape(-1, d))
 
 
 def nuts(log_density: Callable, d: int, seed: int, draws: int) -> np.ndarray:
     """Draws (chains, draws, D) of NumPyro's sampler, after its warm-up."""
     import jax
+
+    mcmc = _sampler(log_density, draws)
+    mcmc.run(jax.random.key(seed), init_params=np.zeros((CHAINS, d)))
+    return np.asarray(mcmc.get_samples(group_by_chain=True))
+
+
+def _sampler(log_density: Callable, draws: int):
     import numpyro
 
     kernel = numpyro.infer.NUTS(potential_fn=lambda x: -log_density(x), dense_mass=True)
-    mcmc = numpyro.infer.MCMC(
-        kernel, num_warmup=1000, num_samples=draws, num_chains=CHAINS, chain_method="vectorized", progress_bar=False
-    )
-    mcmc.run(jax.random.key(seed), init_params=np.zeros((CHAINS, d)))
-    return np.asarray(mcmc.get_samples(group_by_chain=True))
+    options = {"num_chains": CHAINS, "chain_method": "vectorized", "progress_bar": False}
+    return numpyro.infer.MCMC(kernel, num_warmup=WARM_UP, num_samples=draws, **options)
+
+
+def nuts_with_warm_up(problem: str, d: int, seed: int) -> np.ndarray:
+    """Draws (chains, warm-up and draws, D), from starts between -2 and 2: a run serves several cells, on disk."""
+    import jax
+
+    path = CHECKPOINTS / f"thinning-{problem.replace(' ', '-')}-{seed}.npy"
+    if not path.exists():
+        mcmc = _sampler(POSTERIORS[problem][0](), DRAWS)
+        starts = np.random.default_rng(seed).uniform(-2, 2, (CHAINS, d))
+        mcmc.warmup(jax.random.key(seed), init_params=starts, collect_warmup=True)
+        first = mcmc.get_samples(group_by_chain=True)
+        mcmc.run(mcmc.post_warmup_state.rng_key)
+        CHECKPOINTS.mkdir(exist_ok=True)
+        whole = path.with_suffix(f".{os.getpid()}.npy")
+        np.save(whole, np.concatenate([first, mcmc.get_samples(group_by_chain=True)], axis=1))
+        whole.replace(path)
+    return np.load(path)
 
 
 def langevin(found: Target, seed: int, step: float, adjusted: bool, far: float) -> np.ndarray:
@@ -125,7 +174,7 @@ def langevin(found: Target, seed: int, step: float, adjusted: bool, far: float) 
 
 
 def draws(problem: str, d: int, case: str, seed: int) -> np.ndarray:
-    """Chains (4, 5000, D): ``good``, with a ``burn-in``, or ``biased``."""
+    """Chains (4, 5000, D): ``good``, with the ``warm-up`` of NUTS, with a long ``burn-in``, or ``biased``."""
     found = target(problem, d)
     if case == "biased":
         return langevin(found, seed, LONG_STEP, adjusted=False, far=0.0)
@@ -135,6 +184,9 @@ def draws(problem: str, d: int, case: str, seed: int) -> np.ndarray:
         noise = np.random.default_rng([seed, d]).standard_normal((CHAINS, DRAWS, d))
         noise[:, 1:] *= np.sqrt(1 - COEFFICIENT**2)
         return scipy.signal.lfilter([1], [1, -COEFFICIENT], noise, axis=1) @ np.linalg.cholesky(correlated(d)).T
+    if problem in LARGE:
+        run = nuts_with_warm_up(problem, d, seed)
+        return run[:, :DRAWS] if case == "warm-up" else run[:, -DRAWS:]
     return nuts(found.log_density, d, seed, DRAWS)
 
 

@@ -261,7 +261,10 @@ def test_names_that_are_no_text_are_shown_as_bytes(tmp_path):
 @pytest.mark.parametrize("width", [1200, 360])
 def test_a_browser_draws_it_without_overflow(tmp_path, width):
     x = samples(0.5)
-    text = page(tmp_path / "r.html", 0.5, x=x, score=-x)
+    long_names = [f"{'coefficient_of_' * 4}{name}" for name in NAMES]
+    found = ss.gof_test(x, -x, key=0, names=long_names)
+    write_report(found, tmp_path / "r.html", x=x, score=-x)
+    text = (tmp_path / "r.html").read_text()
     # The right edge of the widest element, written where --dump-dom shows it. The window itself has a least width.
     probe = """<script>
 document.body.style.width = "WIDTHpx"
