@@ -263,7 +263,7 @@ def test_tables_are_matched_by_the_names_of_their_columns():
     result = ss.gof_test(x, score, key=0)
     assert result.pvalue == ss.gof_test(BAD, -BAD, key=0).pvalue
     assert result.parameters[0].name == "b4"
-    with pytest.raises(InputError, match="named otherwise"):
+    with pytest.raises(InputError, match="x has a column 'b0', which score has not"):
         ss.gof_test(x, score.rename(columns={"b0": "c"}), key=0)
 
 

@@ -98,12 +98,6 @@ def test_faults_of_a_column_name_its_parameter():
         ss.gof_test(x, -x, key=0)
 
 
-def test_one_name_is_not_for_two_parameters():
-    x = np.random.default_rng(0).standard_normal((300, 3))
-    with pytest.raises(ss.InputError, match="names has 'a' more than once"):
-        ss.gof_test(x, -x, key=0, names=["a", "b", "a"])
-
-
 def test_what_has_seen_nothing_is_not_called_minus_infinity():
     x = np.random.default_rng(0).standard_normal((1501, 6))
     x[-1] = 1e6
