@@ -118,12 +118,14 @@ def arena_section(preset: str) -> str:
     rows = runner.load(f"arena-{preset}", arena.cells(preset))
     lines = arena.standings(rows)
     wrong = [line for line in lines if not line.problem.startswith("null")]
-    level = {line.auto for line in lines if line.problem.startswith("null")}
+    right = [line for line in lines if line.problem.startswith("null")]
+    level = np.average([line.auto for line in right], weights=[line.trials for line in right])
+    trials = ", ".join(f"{n} at D = {d}" for d, n in sorted({line.d: line.trials for line in lines}.items()))
     ahead = sum(line.auto > line.best + 0.05 for line in wrong)
     behind = sum(line.auto < line.best - 0.05 for line in wrong)
     named = [line.named for line in wrong if line.named]
     text = (
-        f"Every test of the package on the same samples, N = 1000, level 0.05, {lines[0].trials} trials each. *One* "
+        f"Every test of the package on the same samples, N = 1000, level 0.05; trials: {trials}. *One* "
         "parameter is wrong, at a random place, or *all* are; on the axes; *rotated*, in one random direction or mixed "
         "at random; *correlated*, where the model is an AR(1) process of coefficient 0.95 in random order and the "
         "marginal of one parameter is wrong, or every innovation. All but *shifted*, *narrow* and *wide* have the "
@@ -133,8 +135,9 @@ def arena_section(preset: str) -> str:
     )
     counts = (
         f"`auto` is ahead of the best of the other {len(arena.METHODS) - 1} tests by more than 0.05 on {ahead} of "
-        f"{len(wrong)} rows, behind by more on {behind}, and rejects {min(level):.2f} to {max(level):.2f} of what is "
-        f"right. Where it rejects, {np.average([r for r, _ in named], weights=[n for _, n in named]):.2f} of the first "
+        f"{len(wrong)} rows, behind by more on {behind}, and rejects {level:.3f} of what is right. The best "
+        "of so many is in part the luckiest. "
+        f"Where it rejects, {np.average([r for r, _ in named], weights=[n for _, n in named]):.2f} of the first "
         "names are right."
     )
     header = ["problem", "D", "auto", "best other", "", "likelihood ratio", "named"]
