@@ -147,7 +147,7 @@ def _spread_with_dimension(rows: list[dict], name: str) -> Iterator[Claim]:
         ratio = np.std(values[1]) / np.std(values[0]) / (last / first if kind == "rg" else 1)
         trials = min(map(len, values))
         per_slice = ", per slice" if kind == "rg" else ""
-        here = f"{ratio:.1f} times from D = {first} to {last}{per_slice}; {trials} trials"
+        here = f"{ratio:.2f} times from D = {first} to {last}{per_slice}; {trials} trials"
         found = verdict(ratio > 1.5 if kind == "g" else ratio < 1.5) if trials >= FEWEST else OPEN
         yield Claim(f"spread of maxSKSD-{kind}, as published, with D", "fig:variance dim", paper, here, found, name)
 

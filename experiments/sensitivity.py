@@ -13,6 +13,7 @@ from experiments import runner
 
 METHODS = ("ksd", "maxsksd-g", "maxsksd-rg", "maxsksd-g-published", "maxsksd-rg-published")
 TEXT = ((0.2, 1.0), (0.25, 1.0), (0.0, 0.5), (0.0, 0.75))  # shift, variance
+FEWEST = 10  # trials that show a spread
 COLOURS = dict(zip(METHODS, ("#000000", "#0072B2", "#56B4E9", "#D55E00", "#E69F00"), strict=True))
 
 
@@ -76,11 +77,12 @@ def figure(rows: list[dict], path) -> None:
         values = [[r["statistic"] for r in mine if r["d"] == d] for d in dims]
         scale = np.std(values[0]) or 1.0
         style = {"marker": "o", "color": COLOURS[method], "label": method}
-        axes["spread"].plot(dims, [np.std(v) / scale for v in values], **style)
+        if min(map(len, values)) >= FEWEST:
+            axes["spread"].plot(dims, [np.std(v) / scale for v in values], **style)
         axes["rate"].plot(dims, [rate(mine, d=d) for d in dims], **style)
     axes["spread"].set(title="mean shift 0.25", xlabel="D", ylabel="sd of the statistic, smallest D = 1", yscale="log")
     axes["rate"].set(title="mean shift 0.25", xlabel="D", ylabel="rejection rate", ylim=(-0.03, 1.03))
-    axes["spread"].legend(frameon=False, fontsize=8)
+    axes["rate"].legend(frameon=False, fontsize=8)
     fig.savefig(path, dpi=100)
 
 

@@ -366,7 +366,11 @@ def costs() -> str:
 
 def components(preset: str) -> str:
     rows = runner.load(f"ica-{preset}")
-    runs = {method: len({r["seed"] for r in rows if r["method"] == method}) for method in ica.METHODS}
+    runs = {}
+    for method in ica.METHODS:
+        dims = [r["d"] for r in rows if r["method"] == method]
+        counts = sorted({dims.count(d) for d in dims})
+        runs[method] = " to ".join(map(str, counts[:: max(1, len(counts) - 1)]))
     text = (
         f"Unnormalised ICA models trained for {rows[0]['steps']} steps: test log-likelihood less that of the true "
         f"model, and below it the log-likelihoods of the true models and of the paper. Runs: "
