@@ -16,6 +16,7 @@ from experiments import (
     estimates,
     gaussian_gof,
     ica,
+    long_level,
     paper,
     posterior_tables,
     posteriors,
@@ -415,6 +416,18 @@ def calibration_section(preset: str) -> str:
     return text + "\n\n" + table(header, calibration.lines(runner.load(f"calibration-{preset}")))
 
 
+def many_draws() -> str:
+    rates = long_level.rates(runner.load("long_level"))
+    lines = []
+    for case, (chains, draws) in long_level.CASES.items():
+        rate, trials = rates[case]
+        lines.append([case, chains, f"{draws:,}", trials, f"{rate:.3f}"])
+    text = (
+        f"The default test with many draws, D = {long_level.DIM}: sums of features over some thousand blocks of rows."
+    )
+    return text + "\n\n" + table(["case", "chains", "draws of each", "trials", "rejected at 0.05"], lines)
+
+
 SECTIONS = (
     (
         "Goodness of fit: the default test",
@@ -422,6 +435,7 @@ SECTIONS = (
         ("calibration-paper",),
         "calibration --preset paper",
     ),
+    ("Goodness of fit: many draws", many_draws, ("long_level",), "long_level --preset paper"),
     ("Goodness of fit: level", level, ("gaussian_gof-claims",), "gaussian_gof --preset claims"),
     ("Goodness of fit: power", power, ("gaussian_gof-claims",), "gaussian_gof --preset claims"),
     (
