@@ -55,7 +55,7 @@ def rates(rows: list[dict]) -> dict[str, tuple[float, int]]:
 
 def main() -> None:
     preset = runner.preset(__doc__.splitlines()[0])
-    rows = runner.run("long_level-smoke" if preset == "smoke" else "long_level", cells(preset), work)
+    rows = runner.run(f"long_level-{preset}", cells(preset), work)
     for case, (rate, count) in rates(rows).items():
         chains, draws = CASES[case]
         print(f"{case:<14} {chains} x {draws:<8,} rejected {rate:.3f} of {count} trials at level {LEVEL}")

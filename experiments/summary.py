@@ -417,7 +417,7 @@ def calibration_section(preset: str) -> str:
 
 
 def many_draws() -> str:
-    rates = long_level.rates(runner.load("long_level"))
+    rates = long_level.rates(runner.load("long_level-paper"))
     lines = []
     for case, (chains, draws) in long_level.CASES.items():
         rate, trials = rates[case]
@@ -435,7 +435,7 @@ SECTIONS = (
         ("calibration-paper",),
         "calibration --preset paper",
     ),
-    ("Goodness of fit: many draws", many_draws, ("long_level",), "long_level --preset paper"),
+    ("Goodness of fit: many draws", many_draws, ("long_level-paper",), "long_level --preset paper"),
     ("Goodness of fit: level", level, ("gaussian_gof-claims",), "gaussian_gof --preset claims"),
     ("Goodness of fit: power", power, ("gaussian_gof-claims",), "gaussian_gof --preset claims"),
     (
