@@ -54,7 +54,7 @@ OTHER_LAWS = (
     (
         "KL falls at the rate of the discrepancy",
         "lem:S_SVGD and SKSD",
-        "unit/samplers/test_particles.py",
+        "unit/samplers/test_forces.py",
         ("test_kl_falls_at_the_rate_of_the_discrepancy",),
         "",
         SAME,
