@@ -35,7 +35,8 @@ PAPER = {
     "Goodness of fit: the paper's search for slices": (
         "Adam with learning rate 0.001 from random directions; epochs are not stated, the released code has 1000 to "
         "1500.",
-        "With three trials a search, a first look: what is climbed seems to make the difference. V itself brings the directions twice as close to the optimum as V in "
+        "With three trials a search, a first look: what is climbed seems to make the difference. "
+        "V itself brings the directions twice as close to the optimum as V in "
         "units of its noise does, which is larger along the very directions looked for; with V in units of noise "
         "neither Adam nor ten times the steps helps. Of steps 250 epochs are enough; 25 leave directions at "
         "random. From rows of normal entries a thousand epochs are too few at D = 100, and 1500 enough. Signs or "
@@ -45,7 +46,8 @@ PAPER = {
     "Restricted Boltzmann machine": (
         "maxSKSD-rg rejects in 0.96 of the trials at noise 0.01, all others in less than half.",
         "The same order; the default test, which shares its level with other entries, sees less than the fitted "
-        "slices alone, `MaxSKSD(omnibus=False)`. The released code has one model and one noise matrix for all trials: *one model* is that "
+        "slices alone, `MaxSKSD(omnibus=False)`. "
+        "The released code has one model and one noise matrix for all trials: *one model* is that "
         "reading. With a fresh model in each trial the rate is lower. Slices are chosen on every tenth state of the "
         "200 separate chains together, by closed forms and 60 steps of ascent; the paper takes one step of ascent at "
         "every state.",
