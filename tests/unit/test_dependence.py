@@ -17,7 +17,7 @@ DTYPES = ["float64", "float32"]
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("chains", [1, 4])
 def test_autocorrelation_time_of_an_autoregression(chains, dtype):
-    """(1 + rho) / (1 - rho). The window makes it noisy by sqrt(2 (10 tau + 1) / N), 7% for the slowest."""
+    """(1 + rho) / (1 - rho). The window makes it noisy by sqrt(2 (8 tau + 1) / N), 6% for the slowest."""
     x = autoregression(np.array([0.0, 0.5, 0.8]), chains, 40_000 // chains, 3).astype(dtype)
     tau = dependence.autocorrelation_times(x)
     np.testing.assert_allclose(tau, [1.0, 3.0, 9.0], rtol=0.15)

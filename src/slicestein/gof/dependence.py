@@ -15,7 +15,7 @@ FLIP_CONSTANT = 0.9
 EXPECTED_FLIPS = 5.0
 # Rows of every chain that are looked at: memory is seen in fewer, and a transform of a million rows takes seconds.
 LONGEST_STRETCH = 2**14
-# Stretches of a chain are cut in two no more where there are fewer: their cubes are noise.
+# Stretches of a chain are joined in pairs no more where there are fewer: their cubes are noise.
 FEWEST_STRETCHES = 8
 # Independent values that an error is known from at least: below, draws would have no variance.
 FEWEST_KNOWN = 3.0
