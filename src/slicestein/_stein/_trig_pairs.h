@@ -21,41 +21,33 @@ inline To bit_cast(From from) {
   return to;
 }
 
-// The gaps t_j - t_i, i < j, of a sorted row. On it the gaps within a bound are counted in one sweep.
+// The pairs i < j of a sorted row whose gap t_j - t_i is within a bound: i from first[j] on.
 template <typename T>
-struct Gaps {
-  const T* t;
-  int64_t n;
-
-  int64_t count_within(T bound) const {
-    int64_t total = 0;
-    for (int64_t i = 0, j = 1; j < n; ++j) {
-      while (t[j] - t[i] > bound) ++i;
-      total += j - i;
-    }
-    return total;
-  }
-  // The smallest gap above a bound; the bound must be below the range.
-  T next_above(T bound) const {
-    T next = t[n - 1] - t[0];
-    for (int64_t i = 0, j = 1; j < n; ++j) {
-      while (t[j] - t[i] > bound) ++i;
-      if (i > 0) next = std::min(next, T(t[j] - t[i - 1]));
-    }
-    return next;
-  }
-  std::vector<T> between(T low, T high) const {
-    std::vector<T> gaps;
-    for (int64_t i = 0, j = 1; j < n; ++j) {
-      while (t[j] - t[i] > high) ++i;
-      for (int64_t k = i; k < j && t[j] - t[k] > low; ++k) gaps.push_back(t[j] - t[k]);
-    }
-    return gaps;
-  }
+struct Within {
+  T bound;
+  int64_t count;
+  std::vector<int32_t> first;
 };
 
+// The pairs within a bound between two others, by as many halvings as the widest stretch between these needs: all j at
+// once, because branches that nobody can predict would cost more than the halvings.
+template <typename T>
+SIMD void find_first(const T* __restrict t, int64_t n, T bound, const int32_t* __restrict from,
+                     const int32_t* __restrict to, int32_t* __restrict first) {
+  int32_t widest = 0, stride = 1;
+  for (int64_t j = 0; j < n; ++j) widest = std::max(widest, to[j] - from[j]), first[j] = from[j];
+  while (stride <= widest / 2) stride *= 2;
+  for (; stride > 0; stride /= 2) {
+    for (int64_t j = 0; j < n; ++j) {
+      const int32_t probe = first[j] + stride;
+      const bool beyond = probe <= to[j] && t[j] - t[(probe <= to[j] ? probe : 1) - 1] > bound;
+      first[j] = beyond ? probe : first[j];
+    }
+  }
+}
+
 // A number between two gaps, or `high` if there is none. Counts grow almost linearly with the bound: interpolation aims
-// a little to either side of the rank in turn, so that both ends close in. Every third step halves the numbers that the
+// a little to either side of the rank in turn, so that both ends close in. Every fourth step halves the numbers that the
 // type has between the ends, which ends any search, whatever the scales and ties of the data.
 template <typename T>
 T between(T low, T high, double share, bool halve) {
@@ -72,30 +64,42 @@ T between(T low, T high, double share, bool halve) {
 template <typename T>
 double median_gap(T* t, int64_t n) {
   if (n < 2 || !all_finite(t, n)) return NAN;
-  if (!std::is_sorted(t, t + n)) std::sort(t, t + n);
-  const Gaps<T> gaps{t, n};
+  if (!std::is_sorted(t, t + n)) sort_by(t, n, [](T x) { return x; });
+  if (!is_finite(t[n - 1] - t[0])) return NAN;
   const int64_t pairs = n * (n - 1) / 2, rank = (pairs + 1) / 2;  // 1-based, of the lower middle
-  T low = -1, high = t[n - 1] - t[0];                             // at_low < rank <= at_high
-  if (!is_finite(high)) return NAN;
-  int64_t at_low = 0, at_high = pairs;
-  for (int step = 0; at_high - at_low > n; ++step) {
+  const double guess = 0.707 * (double(t[n - 1 - n / 4]) - double(t[n / 4]));  // from the quartiles of a normal sample
+
+  using Firsts = std::vector<int32_t>;
+  Within<T> low{T(-1), 0, Firsts(n)}, high{t[n - 1] - t[0], pairs, Firsts(n)}, middle{T(0), 0, Firsts(n)};
+  std::iota(low.first.begin(), low.first.end(), 0);
+  for (int step = 0; high.count - low.count > n; ++step) {
     const int64_t aim = step % 2 ? rank + n / 3 : rank - n / 3;
-    const T middle = between(low, high, double(aim - at_low) / double(at_high - at_low), step % 3 == 2);
-    if (!(middle < high)) break;  // ties: nothing left to divide
-    const int64_t total = gaps.count_within(middle);
-    if (total < rank) low = middle, at_low = total;
-    else high = middle, at_high = total;
+    const double share = step < 2 ? ((step == 0 ? 0.9 : 1.1) * guess - low.bound) / (double(high.bound) - low.bound)
+                                  : double(aim - low.count) / double(high.count - low.count);
+    middle.bound = between(low.bound, high.bound, share, step % 4 == 3);
+    if (!(middle.bound < high.bound)) break;  // ties: nothing left to divide
+    find_first(t, n, middle.bound, high.first.data(), low.first.data(), middle.first.data());
+    middle.count = pairs - std::accumulate(middle.first.begin(), middle.first.end(), int64_t(0));
+    std::swap(middle.count < rank ? low : high, middle);
   }
-  double lower = high, upper = high;
-  if (at_high - at_low <= n) {
-    std::vector<T> list = gaps.between(low, high);
-    const auto at_rank = list.begin() + (rank - at_low - 1);
-    std::nth_element(list.begin(), at_rank, list.end());
+  double lower = high.bound, upper = high.bound;
+  if (high.count - low.count <= n) {
+    std::vector<T> gaps;
+    gaps.reserve(n);
+    for (int64_t j = 0; j < n; ++j)
+      for (int32_t i = high.first[j]; i < low.first[j]; ++i) gaps.push_back(t[j] - t[i]);
+    const auto at_rank = gaps.begin() + (rank - low.count - 1);
+    std::nth_element(gaps.begin(), at_rank, gaps.end());
     lower = *at_rank;
-    if (at_rank + 1 != list.end()) upper = *std::min_element(at_rank + 1, list.end());
+    if (at_rank + 1 != gaps.end()) upper = *std::min_element(at_rank + 1, gaps.end());
   }
   if (pairs % 2) return lower;
-  if (at_high == rank) upper = gaps.next_above(high);
+  if (high.count == rank) {  // the next one is the smallest beyond
+    T next = t[n - 1] - t[0];
+    for (int64_t j = 0; j < n; ++j)
+      if (high.first[j] > 0) next = std::min(next, T(t[j] - t[high.first[j] - 1]));
+    upper = next;
+  }
   return lower + 0.5 * (upper - lower);  // the sum may be infinite
 }
 

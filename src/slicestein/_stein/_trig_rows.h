@@ -179,7 +179,7 @@ struct Cells {
   Cells(const Row<T>& row, double width)
       : order(row.count), u(row.count), a(row.count), c(row.c, row.c + row.c_count()) {
     for (int64_t i = 0; i < row.count; ++i) order[i] = {row.u[i], i};
-    std::sort(order.begin(), order.end(), [](const auto& one, const auto& other) { return one.first < other.first; });
+    sort_by(order.data(), row.count, [](const auto& item) { return item.first; });
     for (int64_t i = 0; i < row.count; ++i) a[i] = row.a[order[i].second];
     if (!row.shared_c)
       for (int64_t i = 0; i < row.count; ++i) c[i] = row.c[order[i].second];

@@ -90,8 +90,8 @@ def jacobian_term(
 
 def pair_kernel(kernel: Kernel, one: Projected, other: Projected) -> Any:
     """h between samples of one slice (label "eq: SKSD inner"); fields broadcast against each other."""
-    tau = _gap(one.u, other.u)
-    k, k1, k2 = kernel.derivatives(tau**2)
+    tau, squared = _gap(one.u, other.u)
+    k, k1, k2 = kernel.derivatives(squared)
     slope = k1 * tau
     return one.a * other.a * k + (one.c * other.a - other.c * one.a) * slope - one.c * other.c * k2
 
@@ -109,13 +109,12 @@ def unbiased(v: Array, diagonal_mean: Array, count: int) -> Array:
 
 def test_function(kernel: Kernel, data: Projected, at: Array) -> Array:
     r"""$\xi$ of samples, evaluated at points of the line (label "eq: SKSD test function")."""
-    tau = _gap(data.u, at)
-    k, k1, _ = kernel.derivatives(tau**2)
+    tau, squared = _gap(data.u, at)
+    k, k1, _ = kernel.derivatives(squared)
     return data.a * k + data.c * k1 * tau
 
 
-def _gap(u: AnyArray, v: AnyArray) -> AnyArray:
-    """u - v, short enough for its square: an infinite square would turn a kernel of zero into NaN."""
+def _gap(u: AnyArray, v: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """u - v and its square, which stays finite: an infinite one would turn a kernel of zero into NaN."""
     tau = u - v
-    longest = float(jnp.finfo(tau.dtype).max) ** 0.5 / 4
-    return namespace(tau).clip(tau, -longest, longest)
+    return tau, namespace(tau).minimum(tau * tau, float(jnp.finfo(tau.dtype).max))
