@@ -195,6 +195,26 @@ def test_a_variance_is_known_from_as_many_values_as_its_noise_says():
     np.testing.assert_allclose(np.mean([law.known[0] for law in laws]), known, rtol=0.35)
 
 
+def test_columns_with_the_same_memory_know_each_others():
+    """Twice as much is known of every one of them, and the noise of their variances is no larger than that says."""
+    x = autoregression(0.5, 4, 500, 20, trials=(60,))
+    laws = [dependence.law_of_sums(chains.reshape(-1, 20), 4) for chains in x]
+    alone = [dependence.law_of_sums(chains[:, :, :1].reshape(-1, 1), 4) for chains in x]
+    known = np.mean([law.known for law in laws])
+    assert 1.7 < known / np.mean([law.known for law in alone]) < 2.1
+    assert np.var(np.log([law.variance for law in laws])) < 2 / known
+    np.testing.assert_allclose(np.mean([law.variance for law in laws]), 3 * 2000, rtol=0.06)
+
+
+def test_a_slow_column_among_fast_ones_keeps_its_time():
+    x = np.concatenate([autoregression(0.2, 4, 500, 19), autoregression(0.9, 4, 500, 1)], axis=2)
+    together = dependence.law_of_sums(x.reshape(-1, 20), 4)
+    alone = dependence.law_of_sums(x[:, :, 19:].reshape(-1, 1), 4)
+    np.testing.assert_allclose(together.variance[19], alone.variance[0])
+    np.testing.assert_allclose(together.known[19], alone.known[0])
+    assert together.known[19] < together.known[:19].min() / 4
+
+
 def test_sums_over_an_error_that_is_known_from_few_values_have_the_tails_of_student():
     rng = np.random.default_rng(0)
     found = dependence.with_estimated_error(rng.standard_normal((200_000, 1)), np.array([10.0]), rng)

@@ -136,6 +136,19 @@ def test_slope_matrix_is_zero_for_the_model_and_the_covariance_error_otherwise()
     np.testing.assert_allclose(slope_matrix(x, -x), expected, atol=0.08)
 
 
+def test_at_least_so_many_slices_are_kept():
+    strength = np.array([0.1, 5.0, 0.2, 0.0])
+    np.testing.assert_array_equal(strongest(strength, None, 0, fewest=2), [1, 2])
+    np.testing.assert_array_equal(strongest(strength, None, 0, fewest=9), [1, 2, 0, 3])  # all there are
+
+
+def test_slices_that_climb_are_eight_or_more():
+    x = np.random.default_rng(0).standard_normal((400, 20))
+    x[:, 3] *= 0.5  # one slice shows it all
+    standing, climbing = (ss.fit_slices(x, -x, key=0, optimize="rg", steps=steps).slices for steps in (0, 1))
+    assert standing.num < 8 <= climbing.num
+
+
 @pytest.mark.parametrize(
     ("strength", "num", "always", "kept"),
     [

@@ -323,6 +323,19 @@ def test_slices_can_be_chosen_on_other_samples():
     assert result.worst(1)[0][0] == "x[4]"
 
 
+def test_slices_fitted_on_samples_brought_for_it_get_most_of_the_level(monkeypatch):
+    """A weak correlation, which nothing but the slices fitted on many samples sees well."""
+    mix = np.eye(20)
+    mix[0, 1] = 0.2
+    rng = np.random.default_rng(3)
+    train, x = (rng.standard_normal((count, 20)) @ mix for count in (20_000, 500))
+    method = MaxSKSD(train=(train, -train))
+    brought = ss.gof_test(x, -x, key=0, method=method)
+    assert max(brought.components, key=brought.components.get) == "fitted slices"
+    monkeypatch.setattr(verdict, "FITTED_ON_ROWS_BROUGHT", verdict.LEVEL_SHARES["fitted slices"])
+    assert brought.pvalue < 0.5 * ss.gof_test(x, -x, key=0, method=method).pvalue
+
+
 def test_slices_to_start_from_are_in_the_coordinates_of_the_samples():
     """With units of their own whitening turns and stretches them; what comes back is what went in."""
     units = np.logspace(-3, 3, 10)

@@ -59,7 +59,7 @@ def fit_slices(
         ``"g"``: r stays a basis (maxSKSD-g). ``"rg"``: both are free (maxSKSD-rg).
     num_slices
         Number of slices M. By default D for ``"g"``; for ``"rg"`` as many as raise the signal-to-noise ratio of
-        the sum.
+        the sum, and at least eight where there are steps.
     init
         Where to start: ``"basis"`` (g = r), ``"random"``, ``"active"``, ``"moments"``, given slices, or
         ``"best"``: all of these in competition.
@@ -101,7 +101,7 @@ def fit_slices(
     _checks.columns_vary(data.flat[0])
     _checks.in_range(x=data.flat[0], score=data.flat[1])
     rng = _checks.as_generator(key)
-    start, fit, judge = choose(data, rng, optimize, num_slices, init, kernel, hold_out)
+    start, fit, judge = choose(data, rng, optimize, num_slices, init, kernel, hold_out, climbing=steps > 0)
     if steps < 1:
         return SliceFit(Slices(*start), {})
     slices, taken, history = ascend(
@@ -127,6 +127,8 @@ def choose(
     init: Init | Slices,
     kernel: Kernel,
     hold_out: float = 0.3,
+    *,
+    climbing: bool = False,
 ) -> tuple[Pairs, Samples, Samples]:
     """Slices to start from, the samples to fit on and the samples held out (the same if none are)."""
     fit, judge = _hold_out(data, rng, hold_out)
@@ -135,7 +137,7 @@ def choose(
     elif optimize == "g":
         start = starts_g(init, fit, judge, rng, kernel)
     else:
-        start = starts_rg(init, fit, judge, rng, num_slices, kernel)
+        start = starts_rg(init, fit, judge, rng, num_slices, kernel, climbing=climbing)
     return start, fit, judge
 
 

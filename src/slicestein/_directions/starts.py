@@ -25,6 +25,7 @@ Init = Literal["best", "active", "random", "basis", "moments"]
 INITS = ("best", "active", "random", "basis", "moments")
 
 CLOSED_FORM_SLICES = 4  # of each family among the starts of maxSKSD-rg
+FEWEST_CLIMBING = 8  # slices that are weak before an ascent may be strong after it
 NO_SPREAD = 1e-3  # along a slice, next to what is usual
 
 
@@ -66,6 +67,8 @@ def starts_rg(
     rng: np.random.Generator,
     num_slices: int | None,
     kernel: Kernel,
+    *,
+    climbing: bool = False,
 ) -> Pairs:
     """Slices of the families asked for: held-out samples tell which to keep, then all samples find them anew.
 
@@ -76,10 +79,11 @@ def starts_rg(
     if init == "random":
         shape = (2, num_slices or dim, dim)
         return Pairs(*(unit_rows(rows) for rows in rng.standard_normal(shape).astype(fit.x.dtype)))
-    few = min(dim, num_slices or CLOSED_FORM_SLICES)
+    fewest = min(dim, FEWEST_CLIMBING) if climbing else 1
+    few = min(dim, num_slices or max(CLOSED_FORM_SLICES, fewest))
     strength = signal(_pool(init, fit, few), judge, kernel)
     unsure = num_slices is None and init in ("best", "moments") and len(judge.x) < 10 * dim
-    kept = strongest(strength, num_slices, always=few if unsure else 0)
+    kept = strongest(strength, num_slices, always=few if unsure else 0, fewest=fewest)
     everything = fit if judge is fit else Samples(*(np.concatenate(pair) for pair in zip(fit, judge, strict=True)))
     return _reach_samples(Pairs(*(rows[kept] for rows in _pool(init, everything, few))), everything)
 
@@ -102,17 +106,19 @@ def _reach_samples(pairs: Pairs, samples: Samples) -> Pairs:
     return Pairs(*(rows[kept] for rows in pairs))
 
 
-def strongest(strength: Float[np.ndarray, " m"], num: int | None, always: int) -> Int[np.ndarray, " k"]:
+def strongest(
+    strength: Float[np.ndarray, " m"], num: int | None, always: int, fewest: int = 1
+) -> Int[np.ndarray, " k"]:
     """Indices of the first `always` slices and of the strongest others.
 
-    `num` in all, or as many as raise the signal-to-noise ratio of the sum, by powers of two.
+    `num` in all, or as many as raise the signal-to-noise ratio of the sum, by powers of two and at least `fewest`.
     """
     order = np.concatenate([np.arange(always), always + np.argsort(-strength[always:])])
     if num is None:
         ratio = np.cumsum(strength[order]) / np.sqrt(np.arange(1, len(order) + 1))
         rest = len(order) - always
         sizes = {always, *(always + 2**k for k in range(rest.bit_length())), len(order)} - {0}
-        num = max(sizes, key=lambda size: ratio[size - 1])
+        num = max((size for size in sizes if size >= min(fewest, len(order))), key=lambda size: ratio[size - 1])
     return order[:num]
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import digamma, polygamma
 
 # Autocorrelations are summed up to this many autocorrelation times (Sokal's window).
 WINDOW = 4.0
@@ -19,6 +20,8 @@ LONGEST_STRETCH = 2**14
 FEWEST_STRETCHES = 8
 # Independent values that an error is known from at least: below, draws would have no variance.
 FEWEST_KNOWN = 3.0
+# An autocorrelation time that is smaller, or negative, is an error of estimation.
+LEAST_TIME = 0.1
 # Variance that a sum has at least, of that of independent terms: chains that are stuck have none.
 LEAST_VARIANCE = 1e-6
 
@@ -31,6 +34,11 @@ def autocorrelation_times(x: Float[np.ndarray, "chains draws d"]) -> Float[np.nd
     chain of length n takes $\tau / n$ of the variance from every autocovariance, which is given back (Wolff 2004):
     $\tau$ is multiplied by $(1 + (2 W + 1) / n) / (1 + \tau / n)$. Cost: O(N D log N).
     """
+    return np.maximum(_plain_times(x), 1)
+
+
+def _plain_times(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " d"]:
+    """The same, below 1 for draws that alternate."""
     x = x[:, :LONGEST_STRETCH]
     length = x.shape[1]
     deviations = x - x.mean(1, keepdims=True)
@@ -44,7 +52,7 @@ def autocorrelation_times(x: Float[np.ndarray, "chains draws d"]) -> Float[np.nd
     first = np.where(beyond.any(0), np.argmax(beyond, axis=0), np.argmax(times, axis=0))
     found = np.take_along_axis(times, first[None], axis=0)[0]
     found *= (1 + (2 * first + 1) / length) / (1 + found / length)
-    return np.where(varies, np.maximum(found, 1), 1)
+    return np.where(varies, found, 1)
 
 
 def times_with_squares(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " two_d"]:
@@ -105,26 +113,53 @@ def between_blocks(flip: float, rows: float) -> float:
 class SumLaw(NamedTuple):
     """The law of sums under the null."""
 
-    variance: Float[np.ndarray, " k"]
-    cumulant: Float[np.ndarray, " k"]  # the third
-    known: Float[np.ndarray, " k"] | None  # from how many independent values the variance is known; None: well enough
+    variance: Float[np.ndarray, "*g k"]
+    cumulant: Float[np.ndarray, "*g k"]  # the third
+    known: Float[np.ndarray, "*g k"] | None  # from how many independent values the variance is known; None: well enough
 
 
-def law_of_sums(terms: Float[np.ndarray, "n k"], chains: int | None) -> SumLaw:
+def law_of_sums(terms: Float[np.ndarray, "n *g k"], chains: int | None) -> SumLaw:
     r"""The law of the sum of every column: of independent terms, or of those of so many chains, one after the other.
 
     In chains the variance is $N v \tau$, with the variance v within chains and the autocorrelation time of the column,
-    known from $N / (2 W + 1)$ values with the window $W$ of that time, ``WINDOW`` times $\tau$ (Sokal 1997).
+    known from $N / (2 W + 1)$ values with the window $W$ of that time, ``WINDOW`` times $\tau$ (Sokal 1997), and from
+    the times of the other columns k of its group (`_shared_times`).
     """
     terms = terms.astype(float)  # cubes of large numbers would overflow in single precision
     squares = np.sum(terms**2, axis=0)
     if chains is None:
         return SumLaw(squares, np.sum((terms - terms.mean(0)) ** 3, axis=0), None)
-    series = terms.reshape(chains, -1, terms.shape[1])
-    tau = autocorrelation_times(series)
-    variance = len(terms) * tau * series.var(axis=1, ddof=1).mean(0)
-    known = np.maximum(len(terms) / (2 * WINDOW * tau + 1), FEWEST_KNOWN)
-    return SumLaw(np.maximum(variance, LEAST_VARIANCE * squares), _third_cumulant(series, tau), known)
+    groups = squares.shape
+    series = terms.reshape(chains, -1, squares.size)
+    times = _plain_times(series).reshape(-1, groups[-1])
+    shared = [_shared_times(group, len(terms)) for group in times]
+    tau, known = (np.stack(part).reshape(groups) for part in zip(*shared, strict=True))
+    variance = len(terms) * tau * series.var(axis=1, ddof=1).mean(0).reshape(groups)
+    cumulant = _third_cumulant(series, tau.ravel()).reshape(groups)
+    return SumLaw(np.maximum(variance, LEAST_VARIANCE * squares), cumulant, known)
+
+
+def _shared_times(
+    times: Float[np.ndarray, " k"], count: int
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+    r"""Autocorrelation times, at least 1, that learn from each other, and from how many values each is known.
+
+    As variances do in a moderated t-test (Smyth 2004): times of columns scatter around a common one, by their errors
+    and by what they differ. The less they differ, the more the others tell of each. A column that is slower than its
+    error and the others explain keeps its own time. Middle and scatter are medians, so that a few slow columns do not
+    count.
+    """
+    own = np.maximum(count / (2 * WINDOW * np.maximum(times, 1) + 1), FEWEST_KNOWN)
+    logs = np.log(np.maximum(times, LEAST_TIME)) - digamma(own / 2) + np.log(own / 2)
+    noise = polygamma(1, own / 2)
+    middle = np.median(logs)
+    scatter = (1.4826 * np.median(np.abs(logs - middle))) ** 2
+    # Others count as much as the column itself at most: what all times have wrong together does not show.
+    differ = max(scatter - np.median(noise), 0) + np.median(noise)
+    others = (1 - 1 / len(times)) * 2 / differ
+    joint = (others * np.exp(middle) + own * times) / (others + own)
+    alike = logs - middle < 2 * np.sqrt(noise + differ)
+    return np.maximum(np.where(alike, joint, times), 1), np.where(alike, others + own, own)
 
 
 def _third_cumulant(

@@ -70,7 +70,8 @@ class MaxSKSD(Method):
         For ``optimize="rg"``: besides the fitted slices look at everything in the table of `slicestein.gof.plan`. The
         statistic is then the harmonic mean of the p-values of all entries, as standard deviations of a normal law.
     train
-        Other samples, and their scores or a score function, to choose on; then all of x is tested.
+        Other samples, and their scores or a score function, to choose on; then all of x is tested, and the slices that
+        were fitted on them get three quarters of the level.
     """
 
     optimize: Literal["g", "rg"] = "rg"
@@ -164,17 +165,18 @@ class MaxSKSD(Method):
         else:
             layout, train, others = every, as_chains(*self.train, "train"), None
             _checks.as_wide_as(np.empty((0, rows.dim)), train=train.x)
-        plan = self.plan_on(train, problem.rng)
+        plan = self.plan_on(train, problem.rng, brought=self.train is not None)
         exchanged = exchange(plan, others) if omnibus and others is not None else None
         return layout, plan, exchanged, train.num_samples
 
-    def plan_on(self, train: Chains, rng: np.random.Generator) -> Plan:
-        """The plan from the rows that are set apart for it."""
+    def plan_on(self, train: Chains, rng: np.random.Generator, *, brought: bool = False) -> Plan:
+        """The plan from the rows that are set apart, or were brought, for it."""
         _checks.columns_vary(train.flat[0])
         _checks.no_flat_score(train.flat[1])
         names = ("optimize", "init", "num_slices", "steps", "standardize", "kernel")
         omnibus = self.omnibus and self.optimize == "rg"
-        return make_plan(train, rng, omnibus=omnibus, **{name: getattr(self, name) for name in names})
+        plan = make_plan(train, rng, omnibus=omnibus, **{name: getattr(self, name) for name in names})
+        return dataclasses.replace(plan, brought=brought)
 
 
 # Options that say how slices are chosen.

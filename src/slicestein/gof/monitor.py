@@ -111,7 +111,7 @@ class Monitor:
         self._stride = 1
         self._last: GofResult | None = None
         if train is not None:
-            self._make_plan(as_chains(*train, "train"))
+            self._make_plan(as_chains(*train, "train"), brought=True)
 
     def __repr__(self) -> str:
         tested = len(self._spans) * self._draws
@@ -179,8 +179,9 @@ class Monitor:
         self._last = dataclasses.replace(found, notes=(note,))
         return self._last
 
-    def _make_plan(self, train: Chains) -> None:
-        self._plan, self._num_train = self._method.plan_on(train, self._rng), train.num_samples
+    def _make_plan(self, train: Chains, *, brought: bool = False) -> None:
+        self._plan = self._method.plan_on(train, self._rng, brought=brought)
+        self._num_train = train.num_samples
 
     def _wait(self, found: Chains) -> Chains:
         """Keep draws until they are enough to choose on; what is left of them then."""

@@ -58,16 +58,17 @@ def draw_moments(
     """
     assert sums.moments is not None
     terms = sums.moments.reshape(len(sums.counts), -1).astype(np.float32)
-    law = law_of_sums(terms, chains)
-    scale = np.sqrt(np.where(law.variance > 0, law.variance, 1))
+    law = law_of_sums(sums.moments.astype(np.float32), chains)
+    variance, cumulant = law.variance.ravel(), law.cumulant.ravel()
+    scale = np.sqrt(np.where(variance > 0, variance, 1))
     if law.known is None:
         drawn = (weights @ terms).astype(float) / scale
     else:
         assert rng is not None
         drawn = (weights @ (terms - terms.mean(0))).astype(float)
         spread = drawn[1:].std(0)
-        drawn[1:] = with_estimated_error(drawn[1:] / np.where(spread > 0, spread, 1), law.known, rng)
-    drawn[0] = without_skewness(terms.sum(0, dtype=float) / scale, law.cumulant / scale**3)
+        drawn[1:] = with_estimated_error(drawn[1:] / np.where(spread > 0, spread, 1), law.known.ravel(), rng)
+    drawn[0] = without_skewness(terms.sum(0, dtype=float) / scale, cumulant / scale**3)
     return (drawn**2).reshape(len(weights), *sums.moments.shape[1:])
 
 

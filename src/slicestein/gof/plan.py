@@ -56,6 +56,7 @@ class Plan:
     whitening: Whitening | None  # of z; None: slices alone are looked at
     sketch: Float[np.ndarray, "k d"] | None = None  # subspace of the covariance entry
     radius: Line | None = None
+    brought: bool = False  # made on rows that were brought for it, not on some of those to be tested
 
     def coordinates(self, x: Float[np.ndarray, "n d"], s: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, np.ndarray]:
         """Rows as the plan sees them."""

@@ -40,6 +40,8 @@ LEVEL_SHARES = {
     "coordinates": 0.5,
     "chains": 3.0,
 }
+# Whoever brings rows to fit slices on asks for these slices: three quarters of the level, a little less with chains.
+FITTED_ON_ROWS_BROUGHT = 3 * (sum(LEVEL_SHARES.values()) - LEVEL_SHARES["fitted slices"] - LEVEL_SHARES["chains"])
 
 
 class Verdict(NamedTuple):
@@ -81,7 +83,8 @@ def judge(
         entries["chains"] = [evidence(of_chains.max(1))]
         stray = _stray(of_chains)
     together = {name: combined(parts, np.ones(len(parts))) for name, parts in entries.items()}
-    statistic = as_deviations(combined(list(together.values()), [LEVEL_SHARES[name] for name in together]))
+    shares = LEVEL_SHARES | ({"fitted slices": FITTED_ON_ROWS_BROUGHT} if plan.brought else {})
+    statistic = as_deviations(combined(list(together.values()), [shares[name] for name in together]))
     components = {name: float(as_deviations(found[0])) for name, found in together.items()}
     parameters = parameter_scores(plan, sums, kinds, chains)
     return Verdict(null.outcome(statistic[0], statistic[1:]), components, per_slice, parameters, stray)
