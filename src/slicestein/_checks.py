@@ -7,8 +7,9 @@ what to do about it.
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -29,15 +30,22 @@ class InputError(ValueError):
 
 
 class ColumnError(InputError):
-    """Bad input in one column."""
+    """Bad input in one column; the column's name, where it is known, belongs between the two parts of the message."""
 
-    def __init__(self, column: int, of: str, says: str):
-        super().__init__(f"column {column} of {of} {says}")
-        self.column, self.of, self.says = column, of, says
+    def __init__(self, column: int, where: str, says: str):
+        super().__init__(f"{where}{says}")
+        self.column, self.where, self.says = column, where, says
 
-    def named(self, names: Sequence[str]) -> InputError:
-        """The same with the name of the parameter."""
-        return InputError(f"column {self.column} of {self.of}, {names[self.column]}, {self.says}")
+
+@contextlib.contextmanager
+def naming(names: Sequence[str] | None) -> Iterator[None]:
+    """Say the name of the parameter where bad input is in one column."""
+    try:
+        yield
+    except ColumnError as error:
+        if names is None or error.column >= len(names):
+            raise
+        raise InputError(f"{error.where} ({names[error.column]}){error.says}") from None
 
 
 def is_concrete(*arrays: Any) -> bool:
@@ -189,18 +197,17 @@ def finite(**arrays: Any) -> None:
         if is_concrete(array) and not np.isfinite(values := np.asarray(array)).all():
             bad = ~np.isfinite(values)
             where = tuple(int(i) for i in np.argwhere(bad)[0])
-            raise InputError(
-                f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at {where}: "
-                "drop those samples or mend the model"
-            )
+            found = f"{name} has {int(bad.sum())} values that are NaN or infinite, the first at {where}"
+            raise ColumnError(where[-1], found, ": drop those samples or mend the model")
 
 
 def no_flat_score(score: Float[np.ndarray, "n d"]) -> None:
     """Require that the model depends on every parameter."""
     flat = ~score.any(axis=0)
     if flat.any():
-        says = "is zero at every sample, as if the density were flat: mend the score of the model"
-        raise InputError(f"score {says}") if flat.all() else ColumnError(int(np.argmax(flat)), "score", says)
+        says = " is zero at every sample, as if the density were flat: mend the score of the model"
+        first = int(np.argmax(flat))
+        raise InputError(f"score{says}") if flat.all() else ColumnError(first, f"column {first} of score", says)
 
 
 def in_range(**arrays: Float[np.ndarray, "n d"]) -> None:
@@ -256,7 +263,8 @@ def samples_and_score(
 def columns_vary(x: Any, name: str = "x", remedy: str = "drop it, or mend the sampler") -> None:
     """Require that no column is constant."""
     if is_concrete(x) and (constant := np.ptp(np.asarray(x), axis=0) == 0).any():
-        raise ColumnError(int(np.argmax(constant)), name, f"does not vary: {remedy}")
+        first = int(np.argmax(constant))
+        raise ColumnError(first, f"column {first} of {name}", f" does not vary: {remedy}")
 
 
 def rows_differ(x: Any, name: str = "x", remedy: str = "mend the sampler") -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from slicestein import _checks
-from slicestein._checks import ColumnError, InputError, ScoreLike
+from slicestein._checks import InputError, ScoreLike
 from slicestein.gof import mistakes
 from slicestein.gof.method import Method, Problem
 from slicestein.gof.methods import as_method
@@ -88,7 +88,8 @@ def gof_test(
     _check_options(alpha, num_bootstrap, train_fraction)
     score, names = _by_column(x, score, names)
     chosen = as_method(method)
-    rows = as_source(x, score)
+    with _checks.naming(names):
+        rows = as_source(x, score)
     names = rows.names if names is None else names
     if names is not None and len(names) != rows.dim:
         raise InputError(f"names must hold {rows.dim} names, one per column of x, got {len(names)}")
@@ -104,14 +105,11 @@ def gof_test(
         notes=mistakes.order_of_axes(rows),
     )
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite in the end is refused
+        # What is not finite in the end is refused.
+        with np.errstate(over="ignore", invalid="ignore"), _checks.naming(names):
             result = chosen.test(problem)
             doubt = mistakes.sign_of_score(rows, names) if result.reject else ""
             return dataclasses.replace(result, notes=(doubt, *result.notes)) if doubt else result
-    except ColumnError as error:
-        if names is None:
-            raise
-        raise error.named(names) from None
     except np.linalg.LinAlgError:
         raise InputError(
             "x or score has values so large or so far out that their covariance cannot be factorised: drop those "

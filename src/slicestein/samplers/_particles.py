@@ -201,7 +201,12 @@ def _block(step: Callable[..., tuple[State, Info]], arguments: Callable[..., tup
 
 
 def _score(score_fn: Callable[..., Any], particles: Any, arguments: tuple[Any, ...]) -> Any:
-    scores = score_fn(particles, *arguments)
+    try:
+        scores = score_fn(particles, *arguments)
+    except jax.errors.TracerArrayConversionError:
+        raise InputError(
+            "score_fn calls NumPy, which JAX cannot trace: write it with jax.numpy, or wrap it in jax.pure_callback"
+        ) from None
     scores = eqx.filter(scores, eqx.is_array_like)
     expected, found = (jax.tree.map(jnp.shape, tree) for tree in (eqx.filter(particles, eqx.is_array), scores))
     if found != expected:

@@ -290,3 +290,9 @@ def test_particles_in_one_place_have_no_median_distance(name):
     if name == "sliced":  # a line with one point; distances in the full space are not zero
         with pytest.raises(ValueError, match="column 1 of particles does not vary: start them apart, or pass a fixed"):
             METHODS[name](lambda x: -x).init(jnp.asarray(X).at[:, 1].set(0.0))
+
+
+def test_a_score_in_numpy_is_refused_in_one_line():
+    method = ss.svgd(lambda x: np.negative(np.asarray(x)), optax.adam(0.1))
+    with pytest.raises(ss.InputError, match=r"score_fn calls NumPy, which JAX cannot trace: write it with jax\.numpy"):
+        ss.run(method, np.eye(4), 1, progress=False)
