@@ -45,8 +45,8 @@ PAPER = {
     ),
     "Restricted Boltzmann machine": (
         "maxSKSD-rg rejects in 0.96 of the trials at noise 0.01, all others in less than half.",
-        "The same order; the default test, which shares its level with other entries, sees less than the fitted "
-        "slices alone, `MaxSKSD(omnibus=False)`. "
+        "The same order; the default test, which gives a quarter of its level to other entries, sees hardly less than "
+        "the fitted slices alone, `MaxSKSD(omnibus=False)`. "
         "The released code has one model and one noise matrix for all trials: *one model* is that "
         "reading. With a fresh model in each trial the rate is lower. Slices are chosen on every tenth state of the "
         "200 separate chains together, by closed forms and 60 steps of ascent; the paper takes one step of ascent at "

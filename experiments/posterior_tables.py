@@ -51,9 +51,14 @@ def rejected(rows: list[dict]) -> list[bool]:
     return [row["verdict"] in ("wrong", "refused") for row in rows]
 
 
+def first(rows: list[dict]) -> list[bool]:
+    """Whether the parameter that is wrong is the first in the table."""
+    return [row["first"]["name"] == row["wrong"]["name"] for row in rows if row["verdict"] != "refused"]
+
+
 def named(rows: list[dict]) -> list[bool]:
-    """Whether the parameter that is wrong is the first in the table, where the test rejects."""
-    return [row["first"]["name"] == row["wrong"]["name"] for row in rows if row["verdict"] == "wrong"]
+    """The same where the test rejects."""
+    return first([row for row in rows if row["verdict"] == "wrong"])
 
 
 def within(rows: list[dict]) -> list[bool]:
@@ -105,6 +110,7 @@ def sentences(rows: list[dict]) -> list[str]:
     for kind, mine in kinds.items():
         text.append(
             f"One parameter {kind}: found in {share(rejected(mine))}, and there named first in {share(named(mine))}; "
+            f"found or not, it is the first of the table in {share(first(mine))}; "
             f"near Gaussian posteriors: the estimate within two standard errors in {share(within(near[kind]))}."
         )
     return text
