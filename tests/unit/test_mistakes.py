@@ -92,10 +92,13 @@ def test_samples_in_columns_get_a_hint():
 def test_faults_of_a_column_name_its_parameter():
     x = np.random.default_rng(0).standard_normal((300, 3))
     x[:, 1] = 2.0
-    with pytest.raises(ss.InputError, match="column 1 of x, chain, does not vary"):
+    with pytest.raises(ss.InputError, match=r"column 1 of x \(chain\) does not vary"):
         ss.gof_test(x, -x, key=0, names=["a", "chain", "b"])
     with pytest.raises(ss.InputError, match="column 1 of x does not vary"):
         ss.gof_test(x, -x, key=0)
+    x[7, 1] = np.nan
+    with pytest.raises(ss.InputError, match=r"the first at \(7, 1\) \(chain\): drop those samples"):
+        ss.gof_test(x, -x, key=0, names=["a", "chain", "b"])
 
 
 def test_what_has_seen_nothing_is_not_called_minus_infinity():
