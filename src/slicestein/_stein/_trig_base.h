@@ -60,13 +60,20 @@ SIMD void find_range(const T* __restrict u, int64_t count, T& low, T& high) {
   low = lo, high = hi;
 }
 
+template <typename To, typename From>
+inline To bit_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
 // Bits of a number that are ordered as the numbers are.
 template <typename T>
 inline auto ordered_bits(T x) {
   using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   constexpr Bits kSign = Bits(1) << (8 * sizeof(T) - 1);
-  Bits bits;
-  std::memcpy(&bits, &x, sizeof(T));
+  const Bits bits = bit_cast<Bits>(x);
   return bits & kSign ? ~bits : bits | kSign;
 }
 

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <cstring>
 #include <type_traits>
 #include <vector>
 
@@ -12,14 +11,6 @@ namespace slicestein {
 
 template <typename T>
 using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-
-template <typename To, typename From>
-inline To bit_cast(From from) {
-  static_assert(sizeof(To) == sizeof(From));
-  To to;
-  std::memcpy(&to, &from, sizeof(To));
-  return to;
-}
 
 // The pairs i < j of a sorted row whose gap t_j - t_i is within a bound: i from first[j] on.
 template <typename T>
