@@ -32,61 +32,66 @@ METHODS = (
 )
 LIMIT = "likelihood ratio"
 BOLTZMANN, NOISE, BOLTZMANN_DIM, BURN_IN = "boltzmann", 0.01, 50, 2000
-LEVEL = 0.05
+LEVEL, BATCH = 0.05, 10  # trials of a line
 
 
 def cells(preset: str) -> list[dict]:
-    """Trial by trial, so that every problem has some trials early. The size of an error is a part of its cell."""
-    trials, n = {
-        "smoke": ({4: 1}, 200),
-        "quick": ({10: 10, 50: 20, 100: 10}, 1000),
-        "paper": (dict.fromkeys((10, 50, 100), 100), 1000),
+    """Batch by batch, so that every problem has some trials early. The size of an error is a part of its cell."""
+    trials, batch, n = {
+        "smoke": ({4: 1}, 1, 200),
+        "quick": ({10: 10, 50: 20, 100: 10}, BATCH, 1000),
+        "paper": (dict.fromkeys((10, 50, 100), 100), BATCH, 1000),
     }[preset]  # by dimension
     sizes = {name: problem.size for name, problem in PROBLEMS.items()}
     if preset == "smoke":
         sizes = {name: sizes[name] for name in ("all skewed, rotated", "one pair dependent", "one narrow, correlated")}
     return [
-        {"problem": name, "size": size, "d": d, "n": n, "seed": seed, "methods": methods}
-        for seed in range(max(trials.values()))
+        {"problem": name, "size": size, "d": d, "n": n, "first": first, "trials": batch, "methods": methods}
+        for first in range(0, max(trials.values()), batch)
         for d in trials
-        if seed < trials[d]
+        if first < trials[d]
         for methods in (AUTO, OTHERS)
         for name, size in (sizes | ({BOLTZMANN: NOISE} if d == BOLTZMANN_DIM else {})).items()
     ]
 
 
 def work(cell: dict) -> dict:
-    """The p-values of some methods on the samples of one cell."""
+    """The p-values of some methods on the samples of some trials; of `auto` also which parameters it names."""
+    start = time.process_time()
+    found = [trial(cell, cell["first"] + i) for i in range(cell["trials"])]
+    pvalues = {method: [of_trial["pvalues"][method] for of_trial in found] for method in found[0]["pvalues"]}
+    named = {key: [of_trial[key] for of_trial in found] for key in ("named", "wrong") if key in found[0]}
+    return {"pvalues": pvalues} | named | {"seconds": round(time.process_time() - start, 2)}
+
+
+def trial(cell: dict, seed: int) -> dict:
     import slicestein as ss
 
-    start = time.process_time()
-    limit = {}
+    wrong = None
     if cell["problem"] == BOLTZMANN:
-        x, score_fn, model = boltzmann(cell)
+        x, score_fn, model = boltzmann(cell, seed)
     else:
-        data = draw(cell["problem"], cell["seed"], cell["n"], cell["d"])
-        x, score_fn, model = data.x, data.score_fn, data.model
-        limit = {LIMIT: likelihood_ratio(cell["problem"], data.y)}
+        data = draw(cell["problem"], seed, cell["n"], cell["d"])
+        x, score_fn, model, wrong = data.x, data.score_fn, data.model, data.wrong
     if cell["methods"] == AUTO:
-        result = ss.gof_test(x, score_fn, key=cell["seed"])
-        first = result.parameters[0]
-        found = {"pvalues": {AUTO: round(result.pvalue, 6)}, "named": int(first.name[2:-1]), "finding": first.finding}
-        found["wrong"] = None if cell["problem"] == BOLTZMANN else data.wrong
-        found["components"] = {entry: round(value, 2) for entry, value in result.components.items()}
-    else:
-        methods = {name: ss.gof.MMD(model) if name == "mmd" else name for name in METHODS if name != AUTO}
-        results = {n: ss.gof_test(x, score_fn, key=cell["seed"], method=method) for n, method in methods.items()}
-        found = {"pvalues": {name: round(result.pvalue, 6) for name, result in results.items()} | limit}
-    return found | {"seconds": round(time.process_time() - start, 2)}
+        result = ss.gof_test(x, score_fn, key=seed)
+        named = int(result.parameters[0].name[2:-1])
+        return {"pvalues": {AUTO: round(result.pvalue, 4)}, "named": named, "wrong": wrong}
+    methods = {name: ss.gof.MMD(model) if name == "mmd" else name for name in METHODS if name != AUTO}
+    results = {name: ss.gof_test(x, score_fn, key=seed, method=method) for name, method in methods.items()}
+    pvalues = {name: round(result.pvalue, 4) for name, result in results.items()}
+    if cell["problem"] != BOLTZMANN:
+        pvalues[LIMIT] = likelihood_ratio(cell["problem"], data.y)
+    return {"pvalues": pvalues}
 
 
-def boltzmann(cell: dict):
+def boltzmann(cell: dict, seed: int):
     """Samples of a model with noise on its weights, the score of the model, and samples of it."""
     import jax
 
     from slicestein.samplers import GaussBernoulliRBM
 
-    keys = jax.random.split(jax.random.key(cell["seed"]), 4)
+    keys = jax.random.split(jax.random.key(seed), 4)
     model = GaussBernoulliRBM.random(keys[0], BOLTZMANN_DIM, 40)
     x = model.perturb(keys[1], cell["size"]).sample(keys[2], cell["n"], BURN_IN)
     return x, model.score, model.sample(keys[3], cell["n"], BURN_IN)
@@ -96,8 +101,8 @@ def rates(rows: list[dict]) -> dict[tuple[str, int], dict[str, float]]:
     """Rejection rates of all methods, and the number of ``trials`` of `auto`, by problem and dimension."""
     pvalues: dict[tuple[str, int], dict[str, list[float]]] = {}
     for row in rows:
-        for method, pvalue in row["pvalues"].items():
-            pvalues.setdefault((row["problem"], row["d"]), {}).setdefault(method, []).append(pvalue)
+        for method, found in row["pvalues"].items():
+            pvalues.setdefault((row["problem"], row["d"]), {}).setdefault(method, []).extend(found)
     return {
         key: {m: float(np.mean(np.array(found) <= LEVEL)) for m, found in group.items()} | {"trials": len(group[AUTO])}
         for key, group in pvalues.items()
@@ -109,8 +114,11 @@ def rightly_named(rows: list[dict]) -> dict[tuple[str, int], tuple[float, int]]:
     """How often the parameter that is wrong is the first that `auto` names, where it rejects; and of how many."""
     groups: dict[tuple[str, int], list[bool]] = {}
     for row in rows:
-        if row.get("wrong") is not None and row["pvalues"][AUTO] <= LEVEL:
-            groups.setdefault((row["problem"], row["d"]), []).append(row["named"] == row["wrong"])
+        if "named" not in row:
+            continue
+        for named, wrong, pvalue in zip(row["named"], row["wrong"], row["pvalues"][AUTO], strict=True):
+            if wrong is not None and pvalue <= LEVEL:
+                groups.setdefault((row["problem"], row["d"]), []).append(named == wrong)
     return {key: (float(np.mean(hits)), len(hits)) for key, hits in groups.items()}
 
 

@@ -53,9 +53,9 @@ def score_from(log_density: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return jax.tree.map(lambda part: jnp.where(jnp.isfinite(value), part, jnp.nan), gradient)
 
     def score_fn(x: Any) -> Any:
-        if _torch.is_torch(log_density, x):
-            return _torch.scores(log_density, x)
         try:
+            if _torch.is_torch(log_density, x):
+                return _torch.scores(log_density, x)
             return jax.vmap(of_one)(from_torch(x))
         except Exception as error:
             error.add_note(f"score_from calls the log-density with one sample, shape {np.shape(x)[1:]}, at a time")

@@ -72,9 +72,9 @@ def test_the_likelihood_ratio_test_has_its_level_and_sees():
     assert np.mean([likelihood_ratio(name, draw(name, seed, n, d).y) <= 0.05 for seed in range(50)]) > 0.2
 
 
-def test_all_problems_have_a_trial_before_any_has_two():
+def test_all_problems_have_a_batch_before_any_has_two():
     cells = arena.cells("paper")
     assert len(PROBLEMS) >= 24
-    seeds = [cell["seed"] for cell in cells]
-    assert seeds == sorted(seeds)
+    firsts = [cell["first"] for cell in cells]
+    assert firsts == sorted(firsts)
     assert {c["d"] for c in cells if c["problem"] == arena.BOLTZMANN} == {50}
