@@ -3,7 +3,9 @@
 Implicit encoders trained by SVGD or S-SVGD (label "alg: Amortized SVGD") beside the usual Gaussian one; log-likelihoods
 by HAIS on the first test images, binarised once; at D = 32, imputation of the lower half (figure "Imputed Images").
 
-    python -m experiments.vae --preset smoke | quick | long | paper
+    python -m experiments.vae --preset smoke | quick | long | fifty | paper
+
+`fifty` is the longest schedule that two cores can do in half a day, in two sizes.
 
 A run that was killed goes on from the last epoch; delete experiments/checkpoints/ to train afresh.
 """
@@ -15,6 +17,7 @@ import numpy as np
 from experiments import runner
 
 METHODS = ("vae", "svgd", "s-svgd", "svgd-narrow")  # the last two with the kernel of the released code
+MEDIAN = "s-svgd-median"  # with that of svgd
 DIMS = (16, 32, 48, 64)
 IMPUTED_DIM = 32
 PAPER = {
@@ -29,24 +32,27 @@ TRAINING = {  # latent samples of an image, epochs, batches of an epoch
     "smoke": {"samples": 4, "epochs": 1, "batches": 3},
     "quick": {"samples": 10, "epochs": 3, "batches": 600},
     "long": {"samples": 10, "epochs": 12, "batches": 600},
+    "fifty": {"samples": 20, "epochs": 50, "batches": 600},
     "paper": {"samples": 50, "epochs": 100, "batches": 600},
 }
 EVALUATION = {  # HAIS: images, chains, temperatures, leapfrog steps; imputation: images, chains, steps
     "smoke": ((4, 2, 5, 2), (2, 3, 2)),
     "quick": ((50, 8, 300, 5), (50, 20, 100)),
     "long": ((100, 8, 800, 5), (100, 50, 200)),
+    "fifty": ((500, 8, 800, 5), (100, 50, 200)),
     "paper": ((5000, 16, 1000, 10), (1000, 200, 500)),
 }
 SHEET = 10  # rows and columns of the pictures
 
 
 def cells(preset: str) -> list[dict]:
-    methods, dims = (("s-svgd",), (IMPUTED_DIM,)) if preset == "smoke" else (METHODS, DIMS)
-    return [
-        {"preset": preset, "method": method, "dim": dim, "seed": 0, **TRAINING[preset]}
-        for dim in sorted(dims, key=lambda d: d != IMPUTED_DIM)  # the longest first
-        for method in methods
-    ]
+    pairs = [(method, dim) for dim in sorted(DIMS, key=lambda d: d != IMPUTED_DIM) for method in METHODS]
+    if preset == "smoke":
+        pairs = [("s-svgd", IMPUTED_DIM)]
+    elif preset == "fifty":
+        pairs = [(method, dim) for dim in (IMPUTED_DIM, 64) for method in ("s-svgd", "vae", "svgd")]
+        pairs += [("svgd-narrow", 64), (MEDIAN, IMPUTED_DIM)]
+    return [{"preset": preset, "method": method, "dim": dim, "seed": 0, **TRAINING[preset]} for method, dim in pairs]
 
 
 def name_of(cell: dict) -> str:
@@ -111,38 +117,49 @@ def work(cell: dict) -> dict:
     return row | {"evaluation_seconds": round(evaluated - trained, 1), "seconds": round(end - begin, 1)}
 
 
+def shown(rows: list[dict]) -> tuple[list[str], list[int]]:
+    """Methods and dimensions of which there are rows, in the order of their lists."""
+    methods, dims = {r["method"] for r in rows}, {r["dim"] for r in rows}
+    return [m for m in (*METHODS, MEDIAN) if m in methods], [d for d in DIMS if d in dims]
+
+
+def header(first: str, dims: list[int]) -> list[str]:
+    return [f"| {first} | " + " | ".join(f"D = {d}" for d in dims) + " |", "| --- |" + " --- |" * len(dims)]
+
+
 def table(rows: list[dict]) -> str:
     """Test log-likelihoods and imputation, the paper's figures in brackets."""
     found = {(r["method"], r["dim"]): r for r in rows}
-    lines = ["| method | " + " | ".join(f"D = {d}" for d in DIMS) + " |", "| --- |" + " --- |" * len(DIMS)]
-    for method in METHODS:
-        numbers = []
-        for dim, paper in zip(DIMS, PAPER[method], strict=True):
-            row = found.get((method, dim))
-            numbers.append("" if row is None else f"{row['log_likelihood']:.2f} ({paper:.2f})")
+    methods, dims = shown(rows)
+    brackets = lambda printed: "" if printed is None else f" ({printed})"
+    lines = header("method", dims)
+    for method in methods:
+        paper = dict(zip(DIMS, PAPER[method], strict=True)) if method in PAPER else {}
+        cell = lambda row, printed: "" if row is None else f"{row['log_likelihood']:.2f}{brackets(printed)}"
+        numbers = [cell(found.get((method, dim)), f"{paper[dim]:.2f}" if paper else None) for dim in dims]
         lines.append(f"| {method} | " + " | ".join(numbers) + " |")
-    imputed = [(m, found[m, IMPUTED_DIM]) for m in METHODS if "entropy" in found.get((m, IMPUTED_DIM), {})]
     lines += ["", "| method | label entropy | accuracy | seconds per step |", "| --- | --- | --- | --- |"]
-    for method, row in imputed:
-        entropy, accuracy = PAPER_IMPUTED[method]
-        numbers = f"{row['entropy']:.3f} ({entropy}) | {row['accuracy']:.3f} ({accuracy})"
-        lines.append(f"| {method} | {numbers} | {row['seconds_per_step']:.4f} |")
+    for method in methods:
+        row = found.get((method, IMPUTED_DIM))
+        if row is not None and "entropy" in row:
+            entropy, accuracy = PAPER_IMPUTED.get(method, (None, None))
+            numbers = f"{row['entropy']:.3f}{brackets(entropy)} | {row['accuracy']:.3f}{brackets(accuracy)}"
+            lines.append(f"| {method} | {numbers} | {row['seconds_per_step']:.4f} |")
     return "\n".join(lines)
 
 
 def differences(rows: list[dict]) -> str:
     """S-SVGD less the others on the same images: mean and standard error."""
     found = {(r["method"], r["dim"]): r for r in rows}
-    lines = ["| S-SVGD less | " + " | ".join(f"D = {d}" for d in DIMS) + " |", "| --- |" + " --- |" * len(DIMS)]
-    for other in (m for m in METHODS if m != "s-svgd"):
+    methods, dims = shown(rows)
+    lines = header("S-SVGD less", dims)
+    for other in (m for m in methods if m != "s-svgd"):
         numbers = []
-        for dim in DIMS:
+        for dim in dims:
             pair = [found.get((method, dim)) for method in ("s-svgd", other)]
-            if all(pair):
-                gap = np.subtract(*(row["log_p"] for row in pair))
-                numbers.append(runner.mean_and_error(gap, "+.2f"))
-            else:
-                numbers.append("")
+            numbers.append(
+                runner.mean_and_error(np.subtract(*(row["log_p"] for row in pair)), "+.2f") if all(pair) else ""
+            )
         lines.append(f"| {other} | " + " | ".join(numbers) + " |")
     return "\n".join(lines)
 
@@ -177,7 +194,7 @@ def pictures(preset: str) -> None:
 
 
 def main() -> None:
-    preset = runner.preset(__doc__.splitlines()[0], choices=("smoke", "quick", "long", "paper"))
+    preset = runner.preset(__doc__.splitlines()[0], choices=tuple(TRAINING))
     rows = runner.run(f"vae-{preset}", cells(preset), work)
     print(table(rows))
     if preset != "smoke":

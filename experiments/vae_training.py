@@ -18,7 +18,7 @@ from experiments import runner, vae_networks
 from slicestein.learning import amortised_sliced_svgd, amortised_svgd
 
 BATCH, LEARNING_RATE, STEP_SIZE = 100, 1e-3, 0.1
-KERNEL_SCALES = {"svgd": 1.0, "svgd-narrow": 0.35, "s-svgd": 0.35}
+KERNEL_SCALES = {"svgd": 1.0, "svgd-narrow": 0.35, "s-svgd": 0.35, "s-svgd-median": 1.0}
 CHECKPOINTS = runner.HERE / "checkpoints"
 HISTORY = ("spread", "seconds", "cpu_seconds")  # of every epoch
 
@@ -31,7 +31,7 @@ def binarise(key, pixels):
 
 def stein_step(method: str, count: int):
     """Functions that start and update encoder and decoder by amortised SVGD or S-SVGD."""
-    make = amortised_sliced_svgd if method == "s-svgd" else amortised_svgd
+    make = amortised_sliced_svgd if method.startswith("s-svgd") else amortised_svgd
     sample = functools.partial(vae_networks.implicit_samples, count=count)
     optimizer, kernel = optax.adam(LEARNING_RATE), ss.RBF(scale=KERNEL_SCALES[method])
     encoder = make(sample, vae_networks.score, optimizer, step_size=STEP_SIZE, kernel=kernel)
