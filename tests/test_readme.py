@@ -30,3 +30,12 @@ def test_the_experiments_page_is_that_of_the_results():
 @pytest.mark.parametrize("name", ["peers", "first_call"])
 def test_the_page_on_scale_has_the_tables_of_the_result_files(name):
     assert (ROOT / f"benchmarks/results/{name}.md").read_text() in (ROOT / "docs/scale.md").read_text()
+
+
+def test_the_best_results_are_those_of_the_result_files():
+    from experiments import highlights
+
+    text = (ROOT / "README.md").read_text()
+    assert highlights.BEGIN + highlights.table() + highlights.END in text
+    for name in highlights.RESULTS:
+        assert (ROOT / f"docs/figures/highlight-{name}.png").exists()

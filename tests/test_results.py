@@ -16,7 +16,7 @@ from experiments.claim import VERDICTS, sign
 from tests.test_experiments import NAMES
 
 FILES = sorted(runner.RESULTS.glob("*.jsonl"))
-HELPERS = {"data", "hais", "imputation", "paper", "runner", "schema", "summary", "arena_problems"}
+HELPERS = {"data", "hais", "highlights", "imputation", "paper", "runner", "schema", "summary", "arena_problems"}
 HELPERS |= {"claim", "claims", "claims_testing", "claims_training"}
 HELPERS |= {"posterior_models", "posterior_samplers", "posterior_tables", "thinning_problems"}
 HELPERS |= {"vae_networks", "vae_training"}
