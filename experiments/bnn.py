@@ -256,15 +256,18 @@ def table(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def leak(rows: list[dict], name: str) -> np.ndarray:
+    """What the best epoch on the test set would add to the log-likelihood: methods, trials that noted it."""
+    noted = [r for r in rows if "best_log_likelihood" in r]
+    return paired(noted, name, "best_log_likelihood") - paired(noted, name, "log_likelihood")
+
+
 def leak_table(rows: list[dict]) -> str:
-    """What the best epoch on the test set would add to the log-likelihood, over the trials that noted it."""
     lines = ["| data | trials | SVGD | S-SVGD |", "| --- | --- | --- | --- |"]
     for name in SETTINGS:
-        best_of = paired(rows, name, "best_log_likelihood")
-        if best_of.size:
-            last = paired([r for r in rows if "best_log_likelihood" in r], name, "log_likelihood")
-            shown = " | ".join(f"{gain:.3f}" for gain in (best_of - last).mean(1))
-            lines.append(f"| {name} | {best_of.shape[1]} | {shown} |")
+        gains = leak(rows, name)
+        if gains.size:
+            lines.append(f"| {name} | {gains.shape[1]} | {' | '.join(f'{gain:.3f}' for gain in gains.mean(1))} |")
     return "\n".join(lines)
 
 

@@ -25,10 +25,11 @@ NAMES = (
     "svgd_variance",
     "svgd_targets",
     "bnn",
+    "bnn_splits",
     "ica",
     "vae",
 )
-NEED_DATA = ("bnn", "vae")
+NEED_DATA = ("bnn", "bnn_splits", "vae")
 NEED_NUMPYRO = ("posteriors",)
 
 
