@@ -7,6 +7,7 @@ machine is that of `rbm_gof`, in 50 dimensions.
     python -m experiments.arena --preset smoke | quick | paper
 """
 
+import collections
 import time
 from typing import NamedTuple
 
@@ -98,13 +99,13 @@ def boltzmann(cell: dict, seed: int):
 
 
 def rates(rows: list[dict]) -> dict[tuple[str, int], dict[str, float]]:
-    """Rejection rates of all methods, and the number of ``trials`` of `auto`, by problem and dimension."""
+    """Rejection rates of all methods, by problem and dimension."""
     pvalues: dict[tuple[str, int], dict[str, list[float]]] = {}
     for row in rows:
         for method, found in row["pvalues"].items():
             pvalues.setdefault((row["problem"], row["d"]), {}).setdefault(method, []).extend(found)
     return {
-        key: {m: float(np.mean(np.array(found) <= LEVEL)) for m, found in group.items()} | {"trials": len(group[AUTO])}
+        key: {m: float(np.mean(np.array(found) <= LEVEL)) for m, found in group.items()}
         for key, group in pvalues.items()
         if AUTO in group and METHODS[-1] in group
     }
@@ -137,11 +138,15 @@ class Standing(NamedTuple):
     best_name: str
     limit: float | None
     named: tuple[float, int] | None
-    trials: int
+    trials: int  # of auto
+    trials_of_others: int
 
 
 def standings(rows: list[dict]) -> list[Standing]:
     found, named = rates(rows), rightly_named(rows)
+    trials: collections.Counter[tuple] = collections.Counter()
+    for row in rows:
+        trials[row["problem"], row["d"], row["methods"]] += row["trials"]
     lines = []
     for d in sorted({d for _, d in found}):
         for name in order(found, d):
@@ -149,7 +154,8 @@ def standings(rows: list[dict]) -> list[Standing]:
             best = max(METHODS[1:], key=lambda m: rate[m])
             limit = rate.get(LIMIT)
             first = named.get((name, d))
-            lines.append(Standing(name, d, rate[AUTO], rate[best], best, limit, first, rate["trials"]))
+            counts = (trials[name, d, methods] for methods in (AUTO, OTHERS))
+            lines.append(Standing(name, d, rate[AUTO], rate[best], best, limit, first, *counts))
     return lines
 
 
@@ -187,7 +193,7 @@ def main() -> None:
             f"{line.problem:>26} D={line.d:<4} auto {line.auto:.2f}   best other {line.best:.2f} {line.best_name:<13}"
         )
         named = f"   named {line.named[0]:.2f} of {line.named[1]}" if line.named else ""
-        print(f"{text} limit {limit}   of {line.trials}{named}")
+        print(f"{text} limit {limit}   of {line.trials}, {line.trials_of_others}{named}")
     if preset != "smoke":
         figure(rows, runner.FIGURES / f"arena-{preset}.png")
 

@@ -122,7 +122,12 @@ def arena_section(preset: str) -> str:
     wrong = [line for line in lines if not line.problem.startswith("null")]
     right = [line for line in lines if line.problem.startswith("null")]
     level = np.average([line.auto for line in right], weights=[line.trials for line in right])
-    trials = ", ".join(f"{n} at D = {d}" for d, n in sorted({line.d: line.trials for line in lines}.items()))
+    least = lambda some, field: min((getattr(line, field) for line in some), default=0)
+    room = [line for line in lines if line.auto <= 0.95]
+    trials = (
+        f"of `auto` {least(lines, 'trials')} of each problem, of the others {least(room, 'trials_of_others')} where "
+        f"`auto` leaves them room, {least(lines, 'trials_of_others')} or more elsewhere"
+    )
     ahead = sum(line.auto > line.best + 0.05 for line in wrong)
     behind = sum(line.auto < line.best - 0.05 for line in wrong)
     named = [line.named for line in wrong if line.named]
