@@ -43,7 +43,8 @@ def table(header: list[str], rows: list[list]) -> str:
 
 
 def picture(name: str, text: str) -> str:
-    return f"![{text}](figures/{name}.png)"
+    """A picture that opens in its own size: most are wider than a phone."""
+    return f"[![{text}](figures/{name}.png)](figures/{name}.png)"
 
 
 def level() -> str:
@@ -82,8 +83,8 @@ def claims_section() -> str:
         "`experiments/results/ica-paper.jsonl` and comes from `python -m experiments.ica --preset paper`, and so for "
         "the others. Verdicts are computed from the files too (`experiments/claims.py`)."
     )
-    lines = [[c.what, c.label, c.paper, c.here, c.verdict, f"`{c.source}`"] for c in found]
-    header = ["claim", "label", "paper", "here", "verdict", "file"]
+    lines = [[c.what, c.verdict, c.paper, c.here, c.label, f"`{c.source}`"] for c in found]
+    header = ["claim", "verdict", "paper", "here", "label", "file"]
     return "\n\n".join([text, table(header, lines), claims.what_it_would_take()])
 
 
