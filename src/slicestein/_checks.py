@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -150,6 +150,20 @@ def by_column(x: Any, score: Any) -> Any:
     return score[list(columns)]
 
 
+# Columns that tables of draws have beside the parameters: of R's posterior, of ArviZ, of Stan.
+NO_PARAMETERS = (".chain", ".iteration", ".draw", "chain", "draw", "iteration", "lp__")
+
+
+def are_parameters(where: str, names: Iterable[Any]) -> None:
+    """Require that no column counts chains or draws: it would be tested as a parameter."""
+    for name in map(str, names):
+        if name in NO_PARAMETERS:
+            raise InputError(
+                f"{where} has a column {name!r}, which is no parameter: drop it. Draws of several chains go in as an "
+                "array (chains, draws, D)"
+            )
+
+
 def numbers(tree: Any, name: str) -> Any:
     """A pytree with its numbers as floating arrays; what is none, such as a function in a network, stays as it is."""
     if not any(eqx.is_array_like(leaf) for leaf in jax.tree.leaves(tree)):
@@ -241,7 +255,7 @@ def samples_and_score(
     if x.shape[0] < 2:
         raise InputError(f"x must hold at least two samples, got shape {x.shape}")
     if callable(score):
-        values = score(x)
+        values = score(given) if np.ndim(origin) else score(x)  # where x is known better than JAX will hold it
         shape = getattr(values, "shape", None)
         if shape != x.shape:
             raise InputError(
@@ -323,7 +337,7 @@ def bandwidth(value: Any, num_slices: int, name: str = "bandwidth") -> None:
         raise InputError(f"{name} must be positive, got {value!r}")
 
 
-def spread(bandwidths: Array) -> None:
+def spread(bandwidths: Any) -> None:
     """Require that the samples differ along every slice: the median rule has found a bandwidth."""
     if is_concrete(bandwidths) and not (positive := np.asarray(bandwidths) > 0).all():
         index = int(np.argmin(positive))

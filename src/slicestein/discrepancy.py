@@ -118,7 +118,7 @@ def integrated_sksd(
     by ``num_directions`` independent draws of g for every coordinate. Unbiased in the draws with fixed
     bandwidths; the discrepancy fades with D, which is why maxSKSD chooses g.
     """
-    x, s = _checks.samples_and_score(x, score)
+    x, s = _checks.samples_and_score(x, score, origin=_checks.origin_of(x))
     _checks.positive(num_directions=num_directions)
     dim = x.shape[1]
     g = jax.random.normal(_checks.as_key(key), (num_directions * dim, dim), x.dtype)
@@ -164,7 +164,8 @@ def witness(
     points = points.reshape(len(points), -1)
     origin = _checks.origin_of(x) if feature_map is None else 0.0
     if np.ndim(origin):
-        points = points - origin @ np.asarray(slices.g, float).T
+        g = np.asarray(slices.g, float) if _checks.is_concrete(slices.g) else slices.g
+        points = points - (origin @ g.T)[None]
     points = jnp.broadcast_to(jnp.asarray(points, problem.s.dtype), (len(points), slices.num))
     return sliced.witness(problem, points, kernel, engine=engine)
 

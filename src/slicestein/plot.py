@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float
 
-from slicestein._checks import InputError, ScoreLike, samples_and_score
+from slicestein._checks import InputError, ScoreLike, origin_of, samples_and_score
 from slicestein._stein import bandwidths
 from slicestein.discrepancy import witness
 from slicestein.gof import words
@@ -175,20 +175,23 @@ def witness_along(
     is two standard errors wide on either side: where it holds zero, nothing was seen.
     """
     ax = ax or plt.figure(layout="constrained").subplots()
-    x, s = samples_and_score(x, score)
+    origin = origin_of(x)
+    x, s = samples_and_score(x, score, origin=origin)
     one = Slices(slices.r[index : index + 1], slices.g[index : index + 1])
+    start = float(np.asarray(one.g[0], float) @ np.broadcast_to(origin, x.shape[1:]))  # the place of the origin on g
     t = np.asarray(x @ one.g[0].astype(x.dtype))
     low, high = np.quantile(t, [0.001, 0.999])
     grid = np.linspace(low, high, 200)
     bandwidth = float(bandwidths.on_slices(kernel, x, one.g.astype(x.dtype))[0])
     values, error = _witness_with_error(x, s, one, grid, dataclasses.replace(kernel, bandwidth=bandwidth, scale=1.0))
     ax.axhline(0, color=GREY, linewidth=0.8)
-    ax.fill_between(grid, values - 2 * error, values + 2 * error, color=ORANGE, alpha=0.25, linewidth=0, label="noise")
-    ax.plot(grid, values, color=ORANGE, linewidth=2, label="witness")
+    shown = start + grid
+    ax.fill_between(shown, values - 2 * error, values + 2 * error, color=ORANGE, alpha=0.25, linewidth=0, label="noise")
+    ax.plot(shown, values, color=ORANGE, linewidth=2, label="witness")
     ax.set(ylabel="should move: − down, + up", title=f"Slice {index}")
     ax.set_xlabel(label, parse_math=False)  # a name may hold dollar signs
     density = ax.twinx()
-    density.hist(t, bins=60, range=(low, high), color=BLUE, alpha=0.25, label="samples")
+    density.hist(start + t, bins=60, range=(start + low, start + high), color=BLUE, alpha=0.25, label="samples")
     density.set_yticks([])
     ax.set_zorder(density.get_zorder() + 1)
     ax.patch.set_visible(False)

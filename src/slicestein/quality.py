@@ -91,6 +91,12 @@ def compare(
         found = ", ".join(f"{name}: {dim}" for name, dim in dims.items())
         raise InputError(f"the sample sets differ in dimension ({found}): compare samples of one model")
     cuts = {name: round(train_fraction * rows.shape[1]) for name, rows in data.items()}
+    for name, rows in data.items():
+        if not 0 < cuts[name] < rows.shape[1]:
+            raise InputError(
+                f"{name}: chains of {rows.shape[1]} draws cannot be split with train_fraction = {train_fraction}: pass "
+                "longer chains"
+            )
     starts = [_beginning(rows, cuts[name]) for name, rows in data.items()]
     ruler = _ruler(starts, _checks.as_generator(key))
     measured = [Quality(name, *_measure(ruler, rows, cuts[name]), 0.0) for name, rows in data.items()]

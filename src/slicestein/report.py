@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from slicestein._checks import InputError, ScoreLike, from_torch, samples_and_score
+from slicestein._checks import InputError, ScoreLike, from_torch
 from slicestein.gof import words
 from slicestein.gof.result import GofResult
-from slicestein.rows.writing import write_whole
+from slicestein.rows.arrays import as_rows
+from slicestein.rows.writing import check_place, write_whole
 from slicestein.slices import Slices
 
 TEMPLATE = "report.html.jinja"
@@ -30,6 +31,7 @@ SINGLE = 0.999  # a direction with such a coefficient is that of one parameter
 PARAMETERS, SMALLEST_SHARE = 15, 0.005  # listed: so many at most, with at least this share
 AXIS_LETTERS = 24  # of a name along an axis
 FINDINGS = 50  # parameters that are wrong, listed at most
+LEAST_ERROR = 1e-6  # of a number: below, its digits say nothing
 VERSIONS = ("slicestein", "jax", "jaxlib", "numpy", "scipy")
 
 
@@ -124,6 +126,11 @@ def write_report(
         More lines for the table of settings, for example the key and the file of the samples.
     """
     check_packages()
+    if not isinstance(result, GofResult):
+        raise InputError(f"result must be what gof_test returned, got {type(result).__name__}")
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{path}: a report is a web page: name a file that ends in .html")
+    check_place(path)
     slices = worst_slices(result, x)
     carried = [(name, share) for name, share in result.worst(PARAMETERS) if share >= SMALLEST_SHARE]
     page = _template().render(
@@ -190,7 +197,7 @@ def _rows(result: GofResult) -> list[dict[str, str]]:
 
 def with_error(value: float, error: float) -> str:
     """A number with its standard error, in as many digits as the error has meaning: two."""
-    if not 0 < error < math.inf:
+    if not LEAST_ERROR * abs(value) < error < math.inf:
         return f"{value:.3g}"
     exponent = math.floor(math.log10(max(abs(value), error)))
     if -5 < exponent < 6:
@@ -227,9 +234,7 @@ def _pictures(result: GofResult, x: Any, score: ScoreLike | None, slices: list[S
 
     pictures = []
     if x is not None and score is not None:
-        samples, scores = (
-            np.asarray(a) for a in samples_and_score(_flat(x), score if callable(score) else _flat(score))
-        )
+        samples, scores = as_rows(_flat(x), score if callable(score) else _flat(score))
         for number, one in enumerate(slices):
             ax = _witness(plot, samples, scores, one, result)
             pictures.append(_picture(plot, ax, f"Witness function along slice {number + 1}"))

@@ -58,7 +58,11 @@ def score_from(log_density: Callable[[Any], Any]) -> Callable[[Any], Any]:
                 return _torch.scores(log_density, x)
             return jax.vmap(of_one)(from_torch(x))
         except Exception as error:
-            error.add_note(f"score_from calls the log-density with one sample, shape {np.shape(x)[1:]}, at a time")
+            error.add_note(
+                f"score_from calls the log-density with one sample, shape {np.shape(x)[1:]}, at a time: it must return "
+                "one number and be written with jax.numpy, or in PyTorch. A score is passed as it is (--target-kind "
+                "score)"
+            )
             raise
 
     return score_fn

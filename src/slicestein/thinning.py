@@ -23,7 +23,7 @@ import operator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
@@ -151,7 +151,9 @@ def weights(x: Any, score: ScoreLike | None = None, *, discrepancy: Discrepancy 
     columns = _columns(rows, discrepancy)
     low_rank, rest = _factors(columns)
     equal = np.full(rows.num_samples, 1 / rows.num_samples)
-    found = _on_simplex(low_rank, rest, equal)
+    found = np.zeros_like(equal)
+    near = _near(low_rank, rest)
+    found[near] = _on_simplex(low_rank[near], rest[near], np.full(near.sum(), 1 / near.sum()))
 
     def value(w: np.ndarray) -> float:
         return float(np.sum((w @ low_rank) ** 2) + w**2 @ rest)
@@ -189,6 +191,12 @@ def _factors(columns: Columns) -> tuple[Float[np.ndarray, "n l"], Float[np.ndarr
     some = np.stack([columns.column(index) for index in landmarks], axis=1)
     low_rank = some @ roots(some[landmarks])[1]
     return low_rank, np.maximum(diagonal - np.sum(low_rank**2, axis=1), 0)
+
+
+def _near(low_rank: Float[np.ndarray, "n l"], rest: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    """Draws that may have a weight: one so far out that it outweighs all others would set the scale of all steps."""
+    own = np.sum(low_rank**2, axis=1) + rest
+    return own <= len(own) ** 2 * np.median(own)
 
 
 def _on_simplex(

@@ -135,7 +135,18 @@ def test_correlated_rows_get_a_note(folder, capsys):
 def test_samples_that_look_bounded_get_a_note(folder, capsys):
     np.savez("positive.npz", x=np.abs(X), names=["a", "b", "c"])
     run(["test", "positive.npz", "--target", "cli_model:log_density"])
-    assert "note: every sample of a (and 2 more) is positive" in capsys.readouterr().err
+    assert "all samples of a, b, c are positive, down to zero" in capsys.readouterr().out
+
+
+def test_what_is_missing_is_told_before_the_model(folder, capsys):
+    np.savez("other.npz", draws=X, grad=-X)
+    for arguments, said in (
+        (["test", "none.npz"], "none.npz: no such file"),
+        (["quality", "none.npz", "x.npy"], "none.npz: no such file"),
+        (["test", "other.npz"], "or call scores in an .npz score, scores or gradient"),
+    ):
+        assert run(arguments) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_quality_ranks(folder, capsys):

@@ -187,3 +187,32 @@ def test_samples_far_from_the_origin_keep_their_digits(engine):
             (ss.witness(far, s, slices, there, engine=engine), ss.witness(near, s, slices, grid, engine=engine)),
         ]:
             np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4 * np.abs(other).max())
+
+
+def test_samples_far_from_zero_keep_their_precision():
+    """Single precision, in which all of them are the same number, is that of JAX and not of x."""
+    x = np.random.default_rng(0).standard_normal((500, 2))
+    far, slices = x + 1e8, ss.Slices.basis(2)
+    centred = far - 1e8  # as far is known
+    with jax.enable_x64(False):
+        expected = ss.sksd(centred, -centred, slices)
+        np.testing.assert_allclose(ss.sksd(far, lambda z: -(z - 1e8), slices), expected, rtol=1e-3)
+        expected = ss.integrated_sksd(centred, -centred, key=0)
+        np.testing.assert_allclose(ss.integrated_sksd(far, -centred, key=0), expected, rtol=1e-3)
+        with pytest.raises(ss.InputError, match="held in single precision, in which samples so far from zero"):
+            ss.ssd(far, -centred, slices)
+
+
+def test_the_witness_can_be_traced_in_its_slices():
+    x, t = np.random.default_rng(0).standard_normal((200, 3)), np.linspace(-1, 1, 5)
+    with jax.enable_x64(False):
+        found = jax.jit(lambda g: ss.witness(x, -x, ss.Slices(np.eye(3), g), t))(jnp.eye(3))
+        np.testing.assert_allclose(found, ss.witness(x, -x, ss.Slices.basis(3), t), rtol=1e-4, atol=1e-5)
+
+
+def test_rows_in_chunks_that_do_not_vary_are_refused_as_arrays_are():
+    x = np.random.default_rng(0).standard_normal((200, 2))
+    x[:, 0] = 1
+    for given in (x, ss.rows.open(x, -x)):
+        with pytest.raises(ss.InputError, match="x does not vary along slice 0"):
+            ss.sksd(given, -x if given is x else None, ss.Slices.basis(2))

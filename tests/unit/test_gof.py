@@ -9,6 +9,7 @@ from scipy import stats
 import slicestein as ss
 from slicestein._checks import InputError
 from slicestein.gof import FSSD, KSD, MMD, RFF, RFSD, LinearKSD, MaxSKSD, verdict
+from slicestein.gof.measure import Sums
 from slicestein.gof.methods import METHODS
 
 RNG = np.random.default_rng(0)
@@ -444,3 +445,71 @@ def test_too_few_independent_draws_are_not_a_fit():
     assert result.verdict in ("undecided", "wrong")
     assert result.ess.min() < 50
     assert result.verdict == "wrong" or "too few independent draws" in str(result)
+
+
+def test_few_samples_that_show_nothing_are_not_called_right():
+    x = np.random.default_rng(0).standard_normal((30, 3))
+    result = ss.gof_test(x, -x, key=0)
+    assert result.verdict == "undecided"
+    assert "too few samples to tell: 30" in str(result)
+    assert "would most likely have been seen" not in str(result)
+
+
+def test_an_absurd_size_is_a_bound():
+    x = np.random.default_rng(0).exponential(size=(1000, 2))
+    result = ss.gof_test(x, lambda x: -np.ones_like(x), key=0)
+    assert abs(result.parameters[0].shift) > 1000
+    assert "1000 or more standard deviations" in str(result)
+
+
+@pytest.mark.parametrize(("chains", "draws"), [(600, 4), (300, 1)])
+def test_chains_of_one_block_each_are_not_rejected(chains, draws):
+    rng = np.random.default_rng(0)
+    train, x = rng.standard_normal((500, 3)), rng.standard_normal((chains, draws, 3))
+    method = ss.gof.MaxSKSD(train=(train, -train))
+    assert ss.gof_test(x, -x, key=0, method=method, num_bootstrap=99).pvalue > 0.05
+    assert ss.gof_test(1.3 * x, -1.3 * x, key=0, method=method, num_bootstrap=99).pvalue <= 0.05
+
+
+def test_per_slice_counts_the_pairs_that_were_looked_at():
+    """Fitted slices are zero in blocks that they were fitted on."""
+    slices = np.ones((3, 2, 4))
+    slices[0, 0] = 0
+    pairs = verdict._pairs_seen(Sums(np.array([2, 3, 4]), slices))
+    np.testing.assert_array_equal(pairs, [7**2 - 3**2 - 4**2, 9**2 - 2**2 - 3**2 - 4**2])
+
+
+@pytest.mark.parametrize(("dtype", "far"), [(np.float32, 1e15), (np.float64, 1e18)])
+def test_one_sample_far_out_is_always_seen(dtype, far):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((1000, 3)).astype(dtype)
+        x[rng.integers(1000), 1] = far
+        assert ss.gof_test(x, -x, key=seed).verdict == "wrong"
+
+
+def test_what_fits_names_no_parameter():
+    rng = np.random.default_rng(0)
+    for seed in range(40):
+        x = rng.standard_normal((200, 2))
+        result = ss.gof_test(x, -x, key=seed, num_bootstrap=99)
+        assert result.reject or not any(one.finding for one in result.parameters)
+
+
+def test_mmd_needs_no_score():
+    x, y = np.random.default_rng(0).standard_normal((2, 300, 4))
+    assert ss.gof_test(x, key=0, method=ss.gof.MMD(y)).pvalue == ss.gof_test(x, -x, key=0, method=ss.gof.MMD(y)).pvalue
+
+
+def test_all_pairs_of_too_many_samples_are_refused_before_they_are_held():
+    x = np.random.default_rng(0).standard_normal((2**15 + 1, 1))
+    for method in ("ksd", "ksdagg", ss.gof.MMD(x)):
+        with pytest.raises(ss.InputError, match="holds a matrix of all pairs of samples"):
+            ss.gof_test(x, -x, key=0, method=method)
+
+
+def test_a_result_is_ready_for_json():
+    x = np.random.default_rng(0).standard_normal((200, 2))
+    result = ss.gof_test(x, -x, key=0, alpha=np.float64(0.05))
+    result = dataclasses.replace(result, components={"shift": -np.inf})
+    assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["components"] == {"shift": None}

@@ -108,3 +108,26 @@ def test_what_has_seen_nothing_is_not_called_minus_infinity():
     assert "inf" not in text
     assert "< -9" in text
     assert "... and 1 more parameter\n" in text
+
+
+def test_bounds_are_mentioned_where_the_density_does_not_fade():
+    rng = np.random.default_rng(0)
+    half = np.abs(rng.standard_normal((1000, 3)))
+    (note,) = ss.gof_test(half, -half, key=0, names=["a", "b", "c"]).notes
+    assert note.startswith("all samples of a, b, c are positive, down to zero: if the model bounds them")
+    gamma = rng.gamma(6, size=(1000, 2))  # right, with a density that fades at zero
+    assert ss.gof_test(gamma, 5 / gamma - 1, key=0).notes == ()
+
+
+def test_columns_that_count_chains_or_draws_are_no_parameters():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(np.random.default_rng(0).standard_normal((100, 2)), columns=["a", ".draw"])
+    with pytest.raises(ss.InputError, match=r"x has a column '\.draw', which is no parameter: drop it"):
+        ss.gof_test(table, lambda x: -x, key=0)
+
+
+def test_names_are_a_list_of_strings():
+    x = np.random.default_rng(0).standard_normal((100, 3))
+    with pytest.raises(ss.InputError, match="names must be a list of names"):
+        ss.gof_test(x, -x, key=0, names="abc")
+    assert ss.gof_test(x, -x, key=0, names=[0, 1, 2]).names == ("0", "1", "2")

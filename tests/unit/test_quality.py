@@ -192,3 +192,9 @@ def test_a_set_with_a_column_that_is_stuck_is_measured():
     ranked = compare({"stuck": CONSTANT, "right": normal(1)}, score_fn, key=0)
     assert [q.name for q in ranked] == ["right", "stuck"]
     assert ranked[1].behind > 3
+
+
+def test_chains_too_short_to_be_split_are_named():
+    sets = {name: np.random.default_rng(i).standard_normal((50, 2, 3)) for i, name in enumerate("ab")}
+    with pytest.raises(ss.InputError, match="a: chains of 2 draws cannot be split"):
+        ss.quality.compare(sets, lambda x: -x, key=0)

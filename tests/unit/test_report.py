@@ -9,6 +9,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 
+import jax
 import matplotlib
 import numpy as np
 import pytest
@@ -280,3 +281,23 @@ document.title = Math.max(...[...document.querySelectorAll("body *")].map(e => e
     pixels = imread(tmp_path / "r.png")
     assert pixels.shape[1] == width
     assert len(np.unique(pixels[..., :3].reshape(-1, 3), axis=0)) > 50  # not a blank page
+
+
+def test_samples_far_from_zero_are_drawn(tmp_path):
+    x = 1e9 + np.random.default_rng(0).standard_normal((500, 2)) * [1.5, 1]
+    with jax.enable_x64(False):
+        result = ss.gof_test(x, 1e9 - x, key=0)
+        ss.report.write_report(result, tmp_path / "far.html", x=x, score=1e9 - x)
+    assert "Witness function along slice 1" in (tmp_path / "far.html").read_text()
+
+
+def test_places_and_arguments_are_checked_first(tmp_path):
+    x = np.random.default_rng(0).standard_normal((200, 2))
+    result = ss.gof_test(x, -x, key=0)
+    for arguments, said in (
+        ((result, tmp_path / "none" / "a.html"), "cannot be written there"),
+        ((result, tmp_path / "a.pdf"), "a report is a web page"),
+        (("a.html", result), "result must be what gof_test returned, got str"),
+    ):
+        with pytest.raises(ss.InputError, match=said):
+            ss.report.write_report(*arguments)

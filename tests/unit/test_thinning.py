@@ -243,3 +243,13 @@ def test_bad_input_of_weights_is_told(rng):
         ss.weights(x, -x, discrepancy="full")
     with pytest.raises(ss.InputError, match="score has 60 values"):
         ss.weights(x, np.inf * x)
+
+
+@pytest.mark.parametrize("far", [1e4, 1e6, 1e12])
+def test_a_draw_far_out_gets_no_weight_and_does_not_stop_the_others(far):
+    x = 0.8 * np.random.default_rng(1).standard_normal((1000, 2))
+    x[7, 0] = far
+    found = ss.weights(x, -x).weights
+    assert found[7] == 0
+    others = np.arange(1000) != 7
+    np.testing.assert_allclose(np.sqrt(found[others] @ x[others] ** 2), 1, atol=0.05)

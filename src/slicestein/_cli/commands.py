@@ -112,7 +112,7 @@ def run_test(
     options: dict[str, Any] = {"key": key, "method": method, "alpha": alpha, "num_bootstrap": num_bootstrap}
     if from_stan:
         data, notes = stan.read(samples)
-        result = gof_test(data.x, data.score, names=data.names, **options)
+        result = gof_test(data, **options)
         result = dataclasses.replace(result, notes=(*result.notes, *notes))
     else:
         score_fn = None if target is None else inputs.load_target(target, target_kind)
@@ -137,9 +137,7 @@ def _test_streamed(
     samples: Path, score: Path | ScoreFn | None, chains: int | None, on_dask: bool, options: Any
 ) -> tuple[GofResult, Data]:
     rows = open_rows(samples, score, chains=chains, dtype=float, dask=on_dask)
-    data = inputs.some_rows(rows)
-    inputs.warn_of_bounds(data)
-    return gof_test(rows, **options), data
+    return gof_test(rows, **options), inputs.some_rows(rows)
 
 
 def _test_in_memory(
@@ -147,8 +145,8 @@ def _test_in_memory(
 ) -> tuple[GofResult, Data]:
     data = inputs.read(samples, score, chains)
     data = data if score_fn is None else inputs.with_scores(data, score_fn)
-    if not inputs.of_nutpie(score):  # whose draws are unconstrained
-        inputs.warn_of_bounds(data)
+    if inputs.of_nutpie(score):  # draws of an adapter
+        return gof_test(data, **options), data
     return gof_test(data.x, data.score, names=data.names, **options), data
 
 
@@ -175,7 +173,7 @@ def rank(
 ) -> None:
     """Rank sample sets of one model by their discrepancy, best first."""
     score = inputs.own_scores(samples) if not score and target is None else score
-    inputs.check_model(score, target, target_kind)
+    inputs.check_model(samples, score, target, target_kind)
     sets = inputs.open_sets(samples, score, chains)
     if target is None:
         inputs.check_scores(sets.values())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -19,7 +18,6 @@ from jaxtyping import Float
 
 from slicestein import adapters
 from slicestein._checks import InputError, samples_and_score
-from slicestein.adapters.draws import bound_of
 from slicestein.rows import files, formats, opening
 from slicestein.rows.arrays import as_chains
 from slicestein.rows.source import Source, evenly
@@ -50,10 +48,20 @@ class Data(NamedTuple):
 
 
 def check_model(
-    scores: Sequence[Path] | None, target: str | None, kind: TargetKind | None, otherwise: str = ""
+    samples: Sequence[Path],
+    scores: Sequence[Path] | None,
+    target: str | None,
+    kind: TargetKind | None,
+    otherwise: str = "",
 ) -> None:
     """Require one model, and no option that would be ignored; ``otherwise`` says what else a person may have."""
     if bool(scores) == (target is not None):
+        for path in samples:
+            if not any(file.exists() for file in opening.files_of(path)):
+                raise InputError(f"{path}: no such file: give the path of a file")
+        if not scores and samples[0].suffix.lower() == ".npz":
+            *some, last = formats.SCORE_ARRAYS
+            otherwise = f", or call scores in an .npz {', '.join(some)} or {last}{otherwise}"
         raise InputError(f"give the model either as --score FILE or as --target MODULE:FUNCTION{otherwise}")
     if kind is not None and target is None:
         raise InputError("--target-kind says what --target is: leave it out with --score")
@@ -77,7 +85,7 @@ def scores_of_one(
     """The file of the scores, if there is one; required are one file of samples and one model."""
     if score is None and target is None and (own := own_scores(samples)):
         score = own[0]
-    check_model(None if score is None else [score], target, kind, otherwise)
+    check_model(samples, None if score is None else [score], target, kind, otherwise)
     if len(samples) > 1:
         raise InputError(
             f"give one file of samples, a folder, or a pattern in quotes ('*{samples[0].suffix}'), got {len(samples)} "
@@ -236,20 +244,7 @@ def _guarded(says: str, function: ScoreFn) -> ScoreFn:
         except (Exception, SystemExit) as error:
             text = f"{type(error).__name__}: {' '.join(str(error).split())}"
             cut = text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + " ..."
-            raise InputError(f"{says}: {cut}") from None
+            ours = getattr(error, "__notes__", [])[-1:]  # of score_from; those before it are of JAX
+            raise InputError("; ".join([f"{says}: {cut}", *ours])) from None
 
     return guarded
-
-
-def warn_of_bounds(data: Data) -> None:
-    """A Stein test of a parameter with bounds needs a transform; whether there are bounds only the user knows."""
-    columns = data.x.reshape(1, -1, data.x.shape[-1])
-    bounded = [i for i in range(columns.shape[-1]) if bound_of(columns[..., i]) is not None]
-    if bounded:
-        name = f"x[{bounded[0]}]" if data.names is None else data.names[bounded[0]]
-        others = f" (and {len(bounded) - 1} more)" if len(bounded) > 1 else ""
-        warnings.warn(
-            f"every sample of {name}{others} is positive: if the model bounds it, test its logarithm or logit, "
-            "with the Jacobian in the density",
-            stacklevel=2,
-        )

@@ -1,7 +1,7 @@
 """The command ``slicestein`` as a process: its status, and one line for whatever goes wrong.
 
-0: all is well, the samples may fit; 1: they do not fit; 2: bad input, or a file that cannot be written; 70: a fault of
-ours; 130: interrupted; 141, as shells count, if nobody reads the answer any more.
+0: all is well, the samples may fit; 1: they do not fit; 2: bad input, or a file that cannot be written; 3: it cannot be
+told; 70: a fault of ours; 130: interrupted; 141, as shells count, if nobody reads the answer any more.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -20,7 +19,7 @@ from slicestein import report
 from slicestein._checks import InputError
 from slicestein._cli import demo
 from slicestein._cli.inputs import Data
-from slicestein.gof.result import GofResult
+from slicestein.gof.result import GofResult, finite
 from slicestein.quality import Quality
 from slicestein.rows.writing import check_place, write_whole
 
@@ -114,15 +113,7 @@ def demo_folder(out: str) -> Path:
 
 def print_json(answer: Any) -> None:
     """One line of JSON, which knows no NaN and no infinity."""
-    print(json.dumps(_finite(answer), allow_nan=False), flush=True)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    print(json.dumps(finite(answer), allow_nan=False), flush=True)
 
 
 def verdict(result: GofResult) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def active_slices(
     if not 1 <= num_slices <= x.shape[1]:
         raise InputError(f"num_slices must lie between 1 and D = {x.shape[1]}, got {num_slices}")
     _checks.bandwidth(kernel.bandwidth, 1)
-    _checks.bandwidth(kernel.scale, 1)
+    _checks.bandwidth(kernel.scale, 1, "scale")
     _checks.bandwidth_exists(kernel, x)
     _checks.in_range(x=x, score=s)
     return Slices(*find_active(x, s, num_slices, kernel=kernel, basis_r=basis_r, estimator=estimator))

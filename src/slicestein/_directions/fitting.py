@@ -97,7 +97,7 @@ def fit_slices(
         _checks.slices_fit(init, score_dim=data.dim, input_dim=data.dim)
     else:
         _checks.one_of("init", init, INITS)
-    _checks.kernel(kernel, num_slices or data.dim)
+    _checks.kernel(kernel, 1 if optimize == "rg" else num_slices or data.dim)
     _checks.columns_vary(data.flat[0])
     _checks.in_range(x=data.flat[0], score=data.flat[1])
     rng = _checks.as_generator(key)

@@ -12,10 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from slicestein import _checks
 from slicestein._checks import InputError
 from slicestein._stein import features
 from slicestein._stein.bandwidths import MEDIAN_ROWS
 from slicestein._stein.features import Lines, Rule
+from slicestein._stein.numpy_bandwidths import slice_bandwidths
 from slicestein.kernels import Kernel
 from slicestein.rows.source import Source, evenly
 
@@ -55,6 +57,7 @@ def statistics(
     """U or V of every slice; bandwidths by the median rule are those that arrays in memory get."""
     x = rows.samples(evenly(rows.num_samples, MEDIAN_ROWS))
     origin = x.mean(0, dtype=float).astype(x.dtype)
+    _checks.spread(slice_bandwidths(kernel, g.astype(x.dtype) @ (x - origin).T))
     lines = features.lay_lines(r.astype(x.dtype), g.astype(x.dtype), x - origin, kernel)
 
     def folded(bulk: float) -> _Totals:

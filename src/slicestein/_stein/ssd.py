@@ -20,12 +20,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
 from slicestein import _checks
 from slicestein._checks import InputError, ScoreLike
 from slicestein._stein.tiles import sum_over_rows
+from slicestein.rows.arrays import coarse_columns
 from slicestein.slices import Slices
 
 DEGREE = 3
@@ -94,6 +96,11 @@ def ssd(x: Any, score: ScoreLike, slices: Slices, *, num_basis: int = 10) -> SSD
     >>> bool(abs(ssd(x, -x, Slices.basis(1)).score_difference([0.5])[0, 0] - 1.5) < 0.1)
     True
     """
+    if np.ndim(_checks.origin_of(x)) and coarse_columns(np.asarray(x)).any():
+        raise InputError(
+            "x is held in single precision, in which samples so far from zero are all the same: set "
+            'jax.config.update("jax_enable_x64", True), or shift the parameters'
+        )
     x, s = _checks.samples_and_score(x, score)
     if not isinstance(slices, Slices):
         raise InputError(f"slices must be a Slices(r, g), got {type(slices).__name__}")

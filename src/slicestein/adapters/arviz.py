@@ -66,6 +66,12 @@ def from_arviz(
     posterior = group(idata, "posterior")
     x, names = flatten_posterior(posterior, var_names)
     variables = {str(name): _values(posterior, name) for name in var_names or posterior.data_vars}
+    for name, values in variables.items():
+        if values.dtype.kind in "iu":
+            raise InputError(f"variable {name} is discrete: it has no score. Leave it out with var_names")
+        if not np.isfinite(values).all():
+            chain, draw = np.argwhere(~np.isfinite(values))[0][:2]
+            raise InputError(f"variable {name} is not finite in chain {chain + 1}, draw {draw + 1}: mend the draws")
     if log_density is not None:
         score = score_from(_of_vector(log_density, {name: v.shape[2:] for name, v in variables.items()}))
     s = _scores(score, x)  # with respect to the variables themselves

@@ -28,6 +28,8 @@ MODELS: dict[str, tuple[str, Callable[[Any, Any], Draws]]] = {
     "grad_log_prob": ("PyStan", pystan.from_pystan),
     "log_density_gradient": ("BridgeStan", from_bridgestan),
 }
+# Said of what was found wrong; BlackJAX samples a density as it is.
+UNCONSTRAINED = "parameters with bounds were tested unconstrained, a scale as its logarithm: sizes are those of that"
 # Names by which PyMC and nutpie tell that a trajectory was cut off.
 DEEPEST = ("reached_max_treedepth", "maxdepth_reached")
 
@@ -65,7 +67,7 @@ def check(model: Any, fit: Any = None, /, *args: Any, key: Any = 0, **kwargs: An
     model, fit
         See the table.
     args, kwargs
-        See the table.
+        See the table. All but ``key`` are those of the model: settings of the test are not taken here.
     key
         Int seed or JAX key of the test.
 
@@ -92,6 +94,8 @@ def check(model: Any, fit: Any = None, /, *args: Any, key: Any = 0, **kwargs: An
     result = gof_test(draws, key=key)
     known = {part.name: getattr(result, part.name) for part in dataclasses.fields(result)}
     notes = (*result.notes, *notes_of(model if fit is None else fit))
+    if result.reject and not isinstance(model, Draws) and not hasattr(fit, "logdensity"):
+        notes = (*notes, UNCONSTRAINED)
     return Checked(**(known | {"notes": notes}), draws=draws)
 
 

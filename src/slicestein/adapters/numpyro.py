@@ -35,13 +35,22 @@ def from_numpyro(model: Any, draws: Any, *args: Any, **kwargs: Any) -> Draws:
 
     samples = draws.get_samples(group_by_chain=True) if hasattr(draws, "get_samples") else dict(draws)
     model = handlers.seed(model, 0)
-    sites = handlers.trace(model).get_trace(*args, **kwargs)
+    try:
+        sites = handlers.trace(model).get_trace(*args, **kwargs)
+    except TypeError as error:
+        raise InputError(
+            f"the model does not take these arguments ({error}): pass those of mcmc.run after the fit, check(model, "
+            "mcmc, y); settings of the test go into gof_test(adapters.from_numpyro(model, mcmc, y), key=0, alpha=0.01)"
+        ) from error
     latent = {n: s for n, s in sites.items() if s["type"] == "sample" and not s["is_observed"]}
     for name, site in latent.items():
         if site["fn"].support.is_discrete:
             raise InputError(f"site {name} is discrete: it has no score. Marginalise it out of the model")
         if name not in samples:
-            raise InputError(f"the draws have no site {name}: found {', '.join(samples)}; pass those of this model")
+            raise InputError(
+                f"the draws have no site {name}: found {', '.join(samples)}; pass those of this model, and its data as "
+                f"in mcmc.run (if {name} was observed: {name}=...)"
+            )
     grouped = _by_chain({name: (samples[name], np.shape(site["value"])) for name, site in latent.items()})
 
     def unconstrained(one: dict[str, Any]) -> dict[str, Any]:

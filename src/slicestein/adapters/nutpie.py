@@ -23,8 +23,8 @@ def from_nutpie(trace: Any) -> Draws:
     missing = [name for name in ("unconstrained_draw", "gradient") if name not in stats.data_vars]
     if missing:
         raise InputError(
-            f"the trace has not stored {' and '.join(missing)}: "
-            "sample with store_unconstrained=True, store_gradient=True"
+            f"the trace has not stored {' and '.join(missing)}: sample by nutpie with store_unconstrained=True, "
+            "store_gradient=True; other traces go with their model, check(model, trace)"
         )
     x, score = (stats[name].transpose("chain", "draw", ...) for name in ("unconstrained_draw", "gradient"))
     names, others = _labels(x), _labels(score)

@@ -41,6 +41,8 @@ def _plain_times(x: Float[np.ndarray, "chains draws d"]) -> Float[np.ndarray, " 
     """The same, below 1 for draws that alternate."""
     x = x[:, :LONGEST_STRETCH]
     length = x.shape[1]
+    if length == 1:
+        return np.ones(x.shape[2])
     deviations = x - x.mean(1, keepdims=True)
     covariance = np.empty((length, x.shape[2]))
     for d in range(x.shape[2]):  # a column at a time: the padded transform of all would be large

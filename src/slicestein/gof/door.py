@@ -82,15 +82,20 @@ def gof_test(
     >>> result.reject, result.worst()[0][0]
     (True, 'x[7]')
     """
+    chosen = as_method(method)
+    of_adapter = score is None and isinstance(x, tuple) and hasattr(x, "score")
+    if score is None and not chosen.needs_score and not of_adapter:
+        score = np.zeros_like
     if score is None and not isinstance(x, Source):
         x, score, found = _checks.unpack(x)
         names = found if names is None else names
     _check_options(alpha, num_bootstrap, train_fraction)
     score, names = _by_column(x, score, names)
-    chosen = as_method(method)
     with _checks.naming(names):
         rows = as_source(x, score)
     names = rows.names if names is None else names
+    if isinstance(names, str):
+        raise InputError(f"names must be a list of names, one per column of x, got the string {names!r}")
     if names is not None and len(names) != rows.dim:
         raise InputError(f"names must hold {rows.dim} names, one per column of x, got {len(names)}")
     mistakes.chains_differ(rows)
@@ -98,18 +103,21 @@ def gof_test(
         rows,
         score if callable(score) else rows.score_fn,
         _checks.as_generator(key),
-        alpha,
+        float(alpha),
         num_bootstrap,
         train_fraction,
-        None if names is None else tuple(names),
+        None if names is None else tuple(map(str, names)),
         notes=mistakes.order_of_axes(rows),
     )
     try:
         # What is not finite in the end is refused.
         with np.errstate(over="ignore", invalid="ignore"), _checks.naming(names):
             result = chosen.test(problem)
-            doubt = mistakes.sign_of_score(rows, names) if result.reject else ""
-            return dataclasses.replace(result, notes=(doubt, *result.notes)) if doubt else result
+            if not result.reject or not chosen.needs_score:
+                return result
+            # Draws of an adapter are unconstrained.
+            doubts = (mistakes.sign_of_score(rows, names), "" if of_adapter else mistakes.bounds(rows, names))
+            return dataclasses.replace(result, notes=(*filter(None, doubts), *result.notes))
     except np.linalg.LinAlgError:
         raise InputError(
             "x or score has values so large or so far out that their covariance cannot be factorised: drop those "
@@ -122,6 +130,7 @@ def _by_column(x: Any, score: Any, names: Sequence[str] | None) -> tuple[Any, Se
     columns = getattr(x, "columns", None)
     if columns is None or np.ndim(x) != 2:
         return score, names
+    _checks.are_parameters("x", columns)
     return _checks.by_column(x, score), list(map(str, columns)) if names is None else names
 
 

@@ -133,7 +133,9 @@ class MaxSKSD(Method):
             flip = dependence.between_blocks(memory, sums.counts.mean())
         lengths = (len(sums.counts) // chains,) * chains
         weights = draw_weights(kind, problem.rng, problem.num_bootstrap, lengths, flip)
-        found = judge(plan, sums, weights, kind, chains if kind == "dependent" else None, problem.rng)
+        # Chains of which each is one block are independent sums, and have no memory that could be seen.
+        in_time = kind == "dependent" and len(sums.counts) > chains
+        found = judge(plan, sums, weights, kind, chains if in_time else None, problem.rng)
         return self.result(
             problem,
             found.outcome,
@@ -191,7 +193,8 @@ def _parameters(plan: Plan, found: Verdict, problem: Problem) -> tuple[Parameter
     if found.parameters is None:
         return None
     names = list(problem.names or (f"x[{d}]" for d in range(len(plan.scale))))
-    return findings(found.parameters, names, plan.spread, problem.alpha)
+    level = problem.alpha if found.outcome.pvalue <= problem.alpha else 0.0  # nothing is named in what fits
+    return findings(found.parameters, names, plan.spread, level)
 
 
 def _shares(plan: Plan, found: Verdict) -> np.ndarray:

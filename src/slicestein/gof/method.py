@@ -29,6 +29,7 @@ SLOW_MEAN, SLOW_LARGEST, NOISE = 2.0, 10.0, 10.0
 STRETCH_VALUES, SHORTEST_STRETCH, FEWEST_CHAINS = 2**23, 2**10, 16
 # Rows that a test may take into memory, in values of x: 512 MB.
 MEMORY_VALUES = 2**26
+MOST_PAIRED = 2**15  # samples of which a test holds all pairs: 4 GB in single precision
 
 
 class Problem(NamedTuple):
@@ -53,6 +54,7 @@ class Method(abc.ABC):
     """A test with its options. Methods are immutable: ``dataclasses.replace`` gives one with other options."""
 
     label: ClassVar[str] = ""
+    needs_score: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -130,6 +132,15 @@ def in_memory(problem: Problem, name: str, *, scored: bool = True) -> Chains:
         _checks.no_flat_score(s)
         _checks.in_range(score=s)
     return loaded
+
+
+def pairs_fit(rows: Source, name: str) -> None:
+    """Require that a matrix of all pairs of samples can be held."""
+    if rows.num_samples > MOST_PAIRED:
+        raise InputError(
+            f"{name} holds a matrix of all pairs of samples, and x has {rows.num_samples}, more than {MOST_PAIRED}: "
+            "thin them, or use a maxsksd method, whose cost is linear"
+        )
 
 
 def _load(rows: Source, name: str) -> Chains:

@@ -1,4 +1,4 @@
-"""Mistakes of the input that would be taken for mistakes of the sampler: copied chains, exchanged axes, wrong signs."""
+"""Mistakes of the input that would be taken for those of the sampler: copied chains, exchanged axes, signs, bounds."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ LOOKED_AT = 2**12  # rows, for the sign of the score
 NEAR = 0.25  # to one: with the wrong sign, two sides are equal
 CLEAR = 5.0  # standard errors from zero
 NAMED = 3
+AT_BOUND = 0.05  # standard deviations from a bound: the density does not fade there
 
 
 def chains_differ(rows: Source) -> None:
@@ -44,6 +45,24 @@ def order_of_axes(rows: Source) -> list[str]:
     ]
 
 
+def bounds(rows: Source, names: Sequence[str] | None) -> str:
+    """What to say where parameters look bounded: Stein's identity needs a density that fades at its bounds."""
+    x, _ = rows.gather(evenly(rows.num_samples, LOOKED_AT))
+    low = x.min(0)
+    bounded = np.flatnonzero((low >= 0) & (low < AT_BOUND * x.std(0))).tolist()
+    if not bounded:
+        return ""
+    return (
+        f"all samples of {_listed(bounded, names)} are positive, down to zero: if the model bounds them, test their "
+        "logarithms or logits, with the Jacobian in the density"
+    )
+
+
+def _listed(columns: Sequence[int], names: Sequence[str] | None) -> str:
+    of = [f"x[{d}]" if names is None else names[d] for d in columns]
+    return ", ".join(of[:NAMED]) + (f" and {len(of) - NAMED} more" if len(of) > NAMED else "")
+
+
 def sign_of_score(rows: Source, names: Sequence[str] | None) -> str:
     r"""What to say where scores have the wrong sign, or nothing.
 
@@ -61,10 +80,7 @@ def sign_of_score(rows: Source, names: Sequence[str] | None) -> str:
         turned &= (np.abs(found - 1) < NEAR) & (found > CLEAR * error)
     if not turned.any():
         return ""
-    where = ""
-    if not turned.all():
-        of = [f"x[{d}]" if names is None else names[d] for d in np.flatnonzero(turned).tolist()]
-        where = f" in {', '.join(of[:NAMED])}" + (f" and {len(of) - NAMED} more" if len(of) > NAMED else "")
+    where = "" if turned.all() else f" in {_listed(np.flatnonzero(turned).tolist(), names)}"
     return (
         f"the score looks like the gradient of MINUS the log-density{where}: turn its sign (check_score compares a "
         "score with the log-density)"

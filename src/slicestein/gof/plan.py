@@ -41,6 +41,7 @@ COVARIANCE_DIM = 100
 SAME = 1e-3
 # Values of the rows that a plan is made on when roles are exchanged: its cost stays that of the first plan.
 EXCHANGE_VALUES = 2**18
+MEDIAN_ROWS, FAR_MEAN = 1001, 1e3  # rows for the median, and how many gaps from it a mean is of no use
 NORMAL_GAP = 0.954  # the median gap of a normal sample, in standard deviations
 
 
@@ -93,10 +94,19 @@ class Plan:
         return self.scale * root
 
 
+def middle(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " d"]:
+    """The mean; the median where the mean is so far out, by a few samples, that differences to it would be rounded."""
+    mean = x.mean(0, dtype=float)
+    some = evenly_spread(x, MEDIAN_ROWS).astype(float)
+    median = np.median(some, axis=0)
+    gap = np.median(np.abs(some - median), axis=0)
+    return np.where(np.abs(mean - median) > FAR_MEAN * gap, median, mean).astype(x.dtype)
+
+
 def plan_given(slices: Slices, rows: Chains, kernel: Kernel) -> Plan:
     """A plan that looks at given slices, all alike; bandwidths are those of the rows."""
     x, s = rows.flat
-    origin, scale = x.mean(0, dtype=float).astype(x.dtype), scales(x, s)
+    origin, scale = middle(x), scales(x, s)
     r, g = np.asarray(slices.r, float) / scale, np.asarray(slices.g, float) * scale
     z = (x - origin) / scale
     lines = features.lay_lines(r.astype(x.dtype), g.astype(x.dtype), z, kernel)
@@ -117,7 +127,7 @@ def make_plan(
 ) -> Plan:
     """A plan from the rows that are set apart for it."""
     x, s = rows.flat
-    origin, scale = x.mean(0, dtype=float).astype(x.dtype), scales(x, s).astype(x.dtype)
+    origin, scale = middle(x), scales(x, s).astype(x.dtype)
     if not standardize:
         scale = np.full_like(scale, np.exp(np.log(scale).mean()))
     z, sz = (x - origin) / scale, s * scale

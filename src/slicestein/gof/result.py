@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal, NamedTuple
@@ -66,7 +67,7 @@ class GofResult:
     @property
     def reject(self) -> bool:
         """Whether the samples are found not to come from the model."""
-        return self.pvalue <= self.alpha
+        return bool(self.pvalue <= self.alpha)
 
     @property
     def verdict(self) -> Literal["fits", "wrong", "undecided"]:
@@ -80,6 +81,8 @@ class GofResult:
         """Why nothing can be told, or what is wrong with the chains; else empty."""
         if self.reject:
             return "" if self.stray_chain is None else f"chain {self.stray_chain + 1} is elsewhere"
+        if self.ess is None and (count := self.num_train + self.num_test) < FEW_DRAWS:
+            return f"too few samples to tell: {count}; with fewer than {FEW_DRAWS} only gross errors are seen"
         if self.ess is not None and self.ess.min() < FEW_DRAWS:
             worst = int(np.argmin(self.ess))
             return (
@@ -124,7 +127,7 @@ class GofResult:
         rows = ""
         for one in self.parameters[: words.SHOWN]:
             sure = words.pvalue(one.pvalue, len(self.null_distribution)).removeprefix("p ").removeprefix("= ")
-            sizes = (f"{one.shift:.2f} ± {one.shift_error:.2f}", f"{one.spread:.2f} ± {one.spread_error:.2f}")
+            sizes = (words.size(one.shift, one.shift_error), words.size(one.spread, one.spread_error))
             cells = (one.name, one.finding or "–", sure, *sizes)
             rows += "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
         heads = ("parameter", "finding", "p", "error of the mean, sd", "spread, ratio")
@@ -143,7 +146,7 @@ class GofResult:
         return pd.DataFrame(list(self.parameters), columns=Parameter._fields).set_index("name")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values, ready for JSON."""
+        """Plain Python values, ready for JSON: None where a number is not finite."""
         names = ("statistic", "pvalue", "alpha", "reject", "verdict", "reason", "method", "num_train", "num_test")
         plain = {name: getattr(self, name) for name in (*names, "components", "bootstrap", "stray_chain")}
         plain["names"], plain["notes"] = self.names and list(self.names), list(self.notes)
@@ -153,4 +156,13 @@ class GofResult:
         }
         if self.slices is not None:
             arrays |= {"r": self.slices.r, "g": self.slices.g}
-        return plain | {name: None if a is None else np.asarray(a).tolist() for name, a in arrays.items()}
+        return finite(plain | {name: None if a is None else np.asarray(a).tolist() for name, a in arrays.items()})
+
+
+def finite(value: Any) -> Any:
+    """The same with None in place of numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

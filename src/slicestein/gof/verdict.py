@@ -68,7 +68,7 @@ def judge(
     forms = slice_forms(sums.slices, weights, kind)
     own = np.einsum("nmf,nmf->m", sums.slices, sums.slices, dtype=float)
     pairs = float(sums.counts.sum()) ** 2 - float(np.sum(sums.counts.astype(float) ** 2))
-    per_slice = (np.sum(sums.slices.sum(0, dtype=float) ** 2, axis=-1) - own) / pairs
+    per_slice = (np.sum(sums.slices.sum(0, dtype=float) ** 2, axis=-1) - own) / _pairs_seen(sums)
     if plan.whitening is None:
         return Verdict(_of_sum(forms.sum(1), own.sum(), sums.counts, pairs, kind), None, per_slice, None)
     moments = draw_moments(sums, weights, chains, rng)
@@ -109,6 +109,12 @@ def _entries(
     entries["parameters"] += [moments[:, k, :-1].sum(1) for k in range(1, 4)]  # the first is the shift
     null.require_finite(0.0, np.concatenate([form for parts in entries.values() for form in parts]))
     return {name: [evidence(_scores(form, kind)) for form in parts] for name, parts in entries.items()}
+
+
+def _pairs_seen(sums: Sums) -> Float[np.ndarray, " m"]:
+    """Pairs of rows behind every slice: fitted ones are not looked at where they were fitted, and are zero there."""
+    counts = np.where(sums.slices.any(axis=2), sums.counts[:, None].astype(float), 0)
+    return np.maximum(counts.sum(0) ** 2 - np.sum(counts**2, axis=0), 1)
 
 
 def _stray(of_chains: Float[np.ndarray, "b c"]) -> int | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SHOWN = 5  # parameters, at most
 LITTLE = 9.0  # standard deviations below the null: nothing was seen
+ABSURD = 1000.0  # standard deviations
 POWER = 0.9  # with which an error of the size that is named would have been seen
 SEES = {  # the components of a result; the same table is in docs/mcmc.md
     "shift": "means that are off, in all parameters together",
@@ -61,7 +62,8 @@ def _about_parameters(result: GofResult) -> Iterator[str]:
     parameters = result.parameters or ()
     found = [parameter for parameter in parameters if parameter.finding]
     if not result.reject:
-        yield "  " + could_be_missed(result)
+        if result.verdict == "fits":
+            yield "  " + could_be_missed(result)
         return
     for parameter in found[:SHOWN]:
         yield f"  {describe(parameter, len(result.null_distribution))}"
@@ -78,13 +80,20 @@ def _about_parameters(result: GofResult) -> Iterator[str]:
 def describe(parameter: Parameter, num_bootstrap: int) -> str:
     """One parameter in a sentence."""
     sure = pvalue(parameter.pvalue, num_bootstrap)
-    size = {
-        "too high": f"its mean is {parameter.shift:.2f} ± {parameter.shift_error:.2f} standard deviations too high",
-        "too low": f"its mean is {-parameter.shift:.2f} ± {parameter.shift_error:.2f} standard deviations too low",
-        "too narrow": f"its spread is {parameter.spread:.2f} ± {parameter.spread_error:.2f} of what it should be",
-        "too wide": f"its spread is {parameter.spread:.2f} ± {parameter.spread_error:.2f} of what it should be",
+    shift = size(abs(parameter.shift), parameter.shift_error)
+    spread = f"its spread is {size(parameter.spread, parameter.spread_error)} of what it should be"
+    how = {
+        "too high": f"its mean is {shift} standard deviations too high",
+        "too low": f"its mean is {shift} standard deviations too low",
+        "too narrow": spread,
+        "too wide": spread,
     }.get(parameter.finding, "mean and spread are about right")
-    return f"{parameter.name} is {_kind(parameter.finding)}: {size} ({sure})"
+    return f"{parameter.name} is {_kind(parameter.finding)}: {how} ({sure})"
+
+
+def size(value: float, error: float) -> str:
+    """An estimate with its standard error; of one that is absurd, which no linearisation can give, a bound."""
+    return f"{value:.2f} ± {error:.2f}" if abs(value) < ABSURD else f"{'' if value > 0 else '-'}{ABSURD:.0f} or more"
 
 
 def _kind(finding: str) -> str:

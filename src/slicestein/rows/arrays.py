@@ -144,7 +144,8 @@ def real(name: str, value: Any) -> np.ndarray:
         why = differ if min(lengths) < max(lengths) else error
         raise InputError(f"{name} must be a numeric array of shape (N, D) or (chains, draws, D): {why}") from None
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
-        raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}")
+        hint = "; ArviZ data go through adapters.from_arviz" if hasattr(value, "posterior") else ""
+        raise InputError(f"{name} must hold real numbers, got dtype {array.dtype}{hint}")
     if array.dtype in (np.float32, np.float64):
         return array
     half = array.dtype.name in ("float16", "bfloat16")

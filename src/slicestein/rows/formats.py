@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from slicestein._checks import InputError
+from slicestein._checks import InputError, are_parameters
 from slicestein.rows.csv_text import read_csv
 from slicestein.rows.variables import flatten_posterior
 
@@ -28,6 +28,7 @@ def check_names(path: Path, names: tuple[str, ...] | None, width: int) -> None:
             f"{path}: is a file of CmdStan: test the diagnostic files, with slicestein test --stan or check(paths); an "
             "output file has no gradients and draws with bounds"
         )
+    are_parameters(f"{path}:", names or ())
     if names is not None and len(names) != width:
         raise InputError(f"{path}: holds {len(names)} names for {width} columns: give one name per column")
     if names is not None and len(set(names)) < len(names):

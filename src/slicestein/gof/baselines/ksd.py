@@ -21,7 +21,7 @@ from slicestein import _checks
 from slicestein._stein import full_space
 from slicestein._stein.numpy_bandwidths import full_bandwidth
 from slicestein.gof import dependence, null
-from slicestein.gof.method import Bootstrap, Method, Problem, choose_bootstrap, in_memory, independent
+from slicestein.gof.method import Bootstrap, Method, Problem, choose_bootstrap, in_memory, independent, pairs_fit
 from slicestein.gof.result import GofResult
 from slicestein.kernels import RBF, Kernel
 
@@ -93,6 +93,7 @@ class KSD(Method):
     def test(self, problem: Problem) -> GofResult:
         """Test all rows."""
         kind, problem = choose_bootstrap(self.bootstrap, problem)
+        pairs_fit(problem.rows, self.name)
         rows = in_memory(problem, self.name)
         x, s = rows.flat
         _checks.bandwidth_exists(self.kernel, x)

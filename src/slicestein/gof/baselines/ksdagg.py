@@ -27,7 +27,7 @@ from slicestein import _checks
 from slicestein._stein.full_space import squared_distances
 from slicestein.gof import null
 from slicestein.gof.baselines.ksd import ksd_matrix
-from slicestein.gof.method import Method, Problem, independent
+from slicestein.gof.method import Method, Problem, independent, pairs_fit
 from slicestein.gof.result import GofResult
 from slicestein.kernels import IMQ
 
@@ -126,6 +126,7 @@ class KSDAgg(Method):
 
     def test(self, problem: Problem) -> GofResult:
         """Test all rows."""
+        pairs_fit(problem.rows, self.name)
         x, s = independent(problem, self.name).flat
         _checks.rows_differ(x)
         signs = null.draw_weights("wild", problem.rng, 1 + 2 * problem.num_bootstrap, (len(x),))

@@ -20,7 +20,7 @@ from slicestein._checks import InputError
 from slicestein._stein.full_space import squared_distances
 from slicestein._stein.numpy_bandwidths import full_bandwidth
 from slicestein.gof import null
-from slicestein.gof.method import Method, Problem, independent
+from slicestein.gof.method import Method, Problem, independent, pairs_fit
 from slicestein.gof.result import GofResult
 from slicestein.kernels import RBF, Kernel
 from slicestein.rows.arrays import as_rows
@@ -64,6 +64,7 @@ class MMD(Method):
     kernel: Kernel = RBF()
     bootstrap: Literal["wild", "multinomial"] = "wild"
     label: ClassVar[str] = "mmd"
+    needs_score: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _checks.kernel(self.kernel, 1)
@@ -71,6 +72,7 @@ class MMD(Method):
 
     def test(self, problem: Problem) -> GofResult:
         """Test all rows."""
+        pairs_fit(problem.rows, self.name)
         x, _ = independent(problem, self.name, scored=False).flat
         y, _ = as_rows(self.model_samples, np.zeros_like, "model_samples")
         if len(y) < len(x) or y.shape[1] != x.shape[1]:
