@@ -350,8 +350,8 @@ def networks() -> str:
         "parts; the paper does not state its learning rates."
     )
     choice = (
-        "That choice (`--preset tune`): validation log-likelihood with the better of two learning rates, for the "
-        "paper's kernel and a narrower one, in bold what was taken. A tenth of the training part of split 0 is left "
+        "That choice (`--preset tune`): validation log-likelihood with the best of two or three learning rates, for "
+        "the paper's kernel and a narrower one, in bold what was taken. A tenth of the training part of split 0 is left "
         "out, of four splits for Yacht and two for Boston, and the choice serves all trials: rows of later test parts "
         "had a share in it. Two of these settings are special cases: SVGD with scale 0.5 is all but an ensemble of "
         "independent networks, and S-SVGD with scale 0.01 keeps to the coordinate axes, because no other "

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import slicestein as ss
+from slicestein import RBF
 from slicestein.gof import MaxSKSD, chains, measure, method, survey
+from slicestein.gof.plan import exchange, make_plan
 from slicestein.gof.survey import Layout
 from slicestein.rows import source
 from slicestein.rows.arrays import as_chains
@@ -124,3 +126,22 @@ def test_rows_that_are_blocks_of_their_own_need_no_features_of_their_covariance(
         found.append(ss.gof_test(x, score, key=0, method=MaxSKSD(bootstrap=bootstrap), num_bootstrap=199))
     np.testing.assert_allclose(found[0].components["covariance"], found[1].components["covariance"], rtol=1e-3)
     assert found[0].pvalue == pytest.approx(found[1].pvalue, abs=0.011)
+
+
+def test_rows_that_made_the_plan_are_not_looked_at_around_their_own_middle():
+    """They would look narrow by one in n in every parameter, all of which add up: half a standard error here."""
+    dim, early, late = 60, 40, 80
+    made, errors = [], []
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        first, others = (
+            as_chains(x, -x) for x in (rng.standard_normal((early, dim)), rng.standard_normal((late, dim)))
+        )
+        options = {"optimize": "rg", "init": "best", "num_slices": None, "steps": 0, "standardize": True}
+        plan = make_plan(first, rng, **options, omnibus=True, kernel=RBF())
+        sums = measure.measure(exchange(plan, others), *first.flat, np.arange(1, early + 1))
+        terms = sums.moments[:, 1, :-1].sum(1)  # of the spreads, over all parameters
+        made.append(terms.sum())
+        errors.append(np.sum(terms**2))
+    z = np.sum(made) / np.sqrt(np.sum(errors))
+    assert abs(z) < 3.5

@@ -156,11 +156,13 @@ def make_plan(
 def exchange(plan: Plan, rows: Chains) -> Plan:
     """The plan for the rows that the first plan was made on, made on the others: so that all rows are tested.
 
-    Slices are looked at as before, those of parameters and coordinates with the covariance of these rows. Fitted slices
-    are not: they were fitted to the rows that are now tested.
+    Slices are looked at as before, those of parameters and coordinates with the middle and the covariance of these rows:
+    around their own middle rows are a little narrow, and over all parameters that adds up. Fitted slices are not looked
+    at: they were fitted to the rows that are now tested.
     """
-    assert plan.whitening is not None
     x, s = (evenly_spread(z, EXCHANGE_VALUES // rows.dim) for z in rows.flat)
+    plan = dataclasses.replace(plan, origin=middle(x))
+    assert plan.whitening is not None
     whitening = find_whitening(*(z.astype(float) for z in plan.coordinates(x, s)))
     entries = everywhere(whitening, mixed=plan.mixed)
     none = np.zeros_like(plan.lines.r[plan.groups["fitted slices"]])
