@@ -66,7 +66,7 @@ def test_a_file_of_nutpie_is_read_by_the_command_line(trace, tmp_path, capsys):
 
 def test_a_trace_without_gradients_is_refused(trace):
     stats = trace["sample_stats"].drop_vars("gradient")
-    with pytest.raises(ValueError, match="has not stored gradient: sample with store_unconstrained=True"):
+    with pytest.raises(ValueError, match="has not stored gradient: sample by nutpie with store_unconstrained=True"):
         ss.adapters.from_nutpie({"sample_stats": stats})
 
 

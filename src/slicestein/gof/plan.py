@@ -156,9 +156,9 @@ def make_plan(
 def exchange(plan: Plan, rows: Chains) -> Plan:
     """The plan for the rows that the first plan was made on, made on the others: so that all rows are tested.
 
-    Slices are looked at as before, those of parameters and coordinates with the middle and the covariance of these rows:
-    around their own middle rows are a little narrow, and over all parameters that adds up. Fitted slices are not looked
-    at: they were fitted to the rows that are now tested.
+    Slices are looked at as before, those of parameters and coordinates with the middle and the covariance of these
+    rows: around their own middle rows are a little narrow, and over all parameters that adds up. Fitted slices are not
+    looked at: they were fitted to the rows that are now tested.
     """
     x, s = (evenly_spread(z, EXCHANGE_VALUES // rows.dim) for z in rows.flat)
     plan = dataclasses.replace(plan, origin=middle(x))
