@@ -15,7 +15,7 @@ README = runner.HERE.parent / "README.md"
 BENCHMARK = runner.HERE.parent / "benchmarks" / "results" / "core.jsonl"
 BEGIN, END = "<!-- written by `python -m experiments.highlights` -->\n", "<!-- end -->\n"
 OURS, THEIRS, PALE = "#0072B2", "#D55E00", "#B8B8B8"
-ARENA, ARENA_DIM, OTHERS = "arena-quick", 50, len(arena.METHODS) - 1
+ARENA, ARENA_DIM, OTHERS = "arena-paper", 50, len(arena.METHODS) - 1
 
 
 def power(ax=None) -> str:

@@ -478,7 +478,7 @@ SECTIONS = (
         "gaussian_gof --preset curves",
     ),
     ("Goodness of fit: the paper's search for slices", search, ("slice_search-quick",), "slice_search"),
-    ("Goodness of fit: ways to be wrong", lambda: arena_section("quick"), ("arena-quick",), "arena"),
+    ("Goodness of fit: ways to be wrong", lambda: arena_section("paper"), ("arena-paper",), "arena --preset paper"),
     ("Real posteriors", posteriors_section, ("posteriors-paper",), "posteriors --preset paper"),
     ("Sizes of errors where the model is not Gaussian", estimates_section, ("estimates-quick",), "estimates"),
     ("Restricted Boltzmann machine", rbm, ("rbm_gof-claims",), "rbm_gof --preset claims"),
