@@ -192,3 +192,14 @@ def test_rhat_and_effective_sample_size_are_those_of_arviz(index):
     x = CHAINS[index]
     np.testing.assert_allclose(chains.rhat(x[:, :, None]), [arviz.rhat(x)], rtol=1e-10)
     np.testing.assert_allclose(chains.ess(x[:, :, None]), [arviz.ess(x)], rtol=1e-8)
+
+
+def test_what_has_no_score_and_what_is_not_a_number_is_named():
+    counts, holes = RNG.poisson(3, SHAPE), MU.copy()
+    holes[1, 6] = np.nan
+    for variables, message in (
+        ({"mu": MU, "beta": BETA, "n": counts}, "variable n is discrete: it has no score"),
+        ({"mu": holes, "beta": BETA}, "variable mu is not finite in chain 2, draw 7"),
+    ):
+        with pytest.raises(ss.InputError, match=message):
+            ss.adapters.from_arviz(data_tree(**variables), log_density=log_density)

@@ -122,11 +122,13 @@ def test_draws_in_single_precision_are_taken_as_they_are():
 def test_check_tells_a_right_run_from_a_wrong_one(mcmc, tmp_path):
     result = ss.check(model, mcmc, Y)
     assert result.verdict == "fits"
+    assert "tested unconstrained" not in str(result)
     assert result.draws.x.shape == (2, 250, 5)
     wrong = {name: np.asarray(site) for name, site in mcmc.get_samples(group_by_chain=True).items()}
     wrong["mu"] = wrong["mu"].mean() + 0.5 * (wrong["mu"] - wrong["mu"].mean())
     result = ss.check(model, wrong, y=Y)
     assert (result.verdict, result.parameters[0].name) == ("wrong", "mu")
+    assert "parameters with bounds were tested unconstrained" in str(result)
     result.report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "<b>mu</b>" in page
@@ -172,3 +174,11 @@ def test_check_takes_arviz_data_of_a_run(mcmc):
 def test_check_says_what_it_needs(arguments, message):
     with pytest.raises(ss.InputError, match=message):
         ss.check(*arguments)
+
+
+@pytest.mark.slow
+def test_arguments_that_the_model_does_not_take_are_told(mcmc):
+    with pytest.raises(ss.InputError, match=r"does not take these arguments \(.*missing 1 required.*'y'"):
+        ss.check(model, mcmc)
+    with pytest.raises(ss.InputError, match=r"keyword argument 'alpha'.*settings of the test go into gof_test"):
+        ss.check(model, mcmc, Y, alpha=0.01)

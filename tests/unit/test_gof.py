@@ -459,7 +459,7 @@ def test_an_absurd_size_is_a_bound():
     x = np.random.default_rng(0).exponential(size=(1000, 2))
     result = ss.gof_test(x, lambda x: -np.ones_like(x), key=0)
     assert abs(result.parameters[0].shift) > 1000
-    assert "1000 or more standard deviations" in str(result)
+    assert "its mean is beyond 1000 standard deviations too" in str(result)
 
 
 @pytest.mark.parametrize(("chains", "draws"), [(600, 4), (300, 1)])
@@ -488,12 +488,13 @@ def test_one_sample_far_out_is_always_seen(dtype, far):
         assert ss.gof_test(x, -x, key=seed).verdict == "wrong"
 
 
-def test_what_fits_names_no_parameter():
-    rng = np.random.default_rng(0)
-    for seed in range(40):
-        x = rng.standard_normal((200, 2))
-        result = ss.gof_test(x, -x, key=seed, num_bootstrap=99)
-        assert result.reject or not any(one.finding for one in result.parameters)
+@pytest.mark.parametrize("seed", [132, 165, 186])  # a parameter alone would be called wrong
+def test_what_fits_names_no_parameter(seed):
+    x = np.random.default_rng(seed).standard_normal((200, 2))
+    result = ss.gof_test(x, -x, key=seed, num_bootstrap=99)
+    assert not result.reject
+    assert result.parameters[0].pvalue <= result.alpha
+    assert result.parameters[0].finding == ""
 
 
 def test_mmd_needs_no_score():

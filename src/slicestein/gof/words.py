@@ -93,7 +93,7 @@ def describe(parameter: Parameter, num_bootstrap: int) -> str:
 
 def size(value: float, error: float) -> str:
     """An estimate with its standard error; of one that is absurd, which no linearisation can give, a bound."""
-    return f"{value:.2f} ± {error:.2f}" if abs(value) < ABSURD else f"{'' if value > 0 else '-'}{ABSURD:.0f} or more"
+    return f"{value:.2f} ± {error:.2f}" if abs(value) < ABSURD else f"beyond {math.copysign(ABSURD, value):.0f}"
 
 
 def _kind(finding: str) -> str:
