@@ -62,8 +62,8 @@ def _end_with_parent() -> None:
 
 def _single_threaded() -> None:
     """One core per worker: two workers on two cores do more than one worker with two threads."""
-    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+    for threads in ("NPROC", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):  # the first is XLA's
+        os.environ[threads] = "1"
 
 
 def run(name: str, cells: list[dict], work: Callable[[dict], dict]) -> list[dict]:

@@ -42,6 +42,8 @@ EVALUATION = {  # HAIS: images, chains, temperatures, leapfrog steps; imputation
     "fifty": ((500, 8, 800, 5), (100, 50, 200)),
     "paper": ((5000, 16, 1000, 10), (1000, 200, 500)),
 }
+COLOURS = dict(zip((*METHODS, MEDIAN), ("#999999", "#000000", "#0072B2", "#D55E00", "#56B4E9"), strict=True))
+CURVE = (100, 8, 200, 5)  # HAIS while it trains
 SHEET = 10  # rows and columns of the pictures
 
 
@@ -59,34 +61,38 @@ def name_of(cell: dict) -> str:
     return f"vae-{cell['preset']}-{cell['method']}-{cell['dim']}-{cell['samples']}x{cell['epochs']}-seed{cell['seed']}"
 
 
+def log_marginal(decoder, test, key, settings: tuple[int, int, int, int]):
+    """HAIS on the first test images: log-likelihoods, acceptance, deviation of the log-weights."""
+    from experiments import hais, vae_networks
+
+    images, chains, temperatures, leapfrogs = settings
+    likelihood = lambda z, x, decoder: vae_networks.log_likelihood(decoder, z, x)
+    numbers = {"chains": chains, "temperatures": temperatures, "leapfrogs": leapfrogs}
+    return hais.log_marginal(likelihood, (decoder,), test[:images], decoder[0]["w"].shape[0], key=key, **numbers)
+
+
 def work(cell: dict) -> dict:
     import jax
     import jax.numpy as jnp
 
-    from experiments import hais, imputation, vae_networks, vae_training
+    from experiments import imputation, vae_networks, vae_training
     from experiments.data import load
 
     begin = time.perf_counter()
     data = load("mnist")
     pixels = data["x_train"].reshape(-1, vae_networks.PIXELS)
-    setting = (cell["method"], cell["dim"], cell["samples"], cell["epochs"], cell["seed"])
-    encoder, decoder, history = vae_training.train(name_of(cell), *setting, pixels, cell["batches"])
-    trained = time.perf_counter()
-
-    (images, chains, temperatures, leapfrogs), (imputed, imputing_chains, steps) = EVALUATION[cell["preset"]]
+    evaluation, (imputed, imputing_chains, steps) = EVALUATION[cell["preset"]]
+    images, _, temperatures, _ = evaluation
     test_key, chain_key, imputation_key, sheet_key = jax.random.split(jax.random.key(2026), 4)
     test = data["x_test"][: max(images, imputed)].reshape(-1, vae_networks.PIXELS)
     test = vae_training.binarise(test_key, jnp.asarray(test))  # once, the same for all methods
-    log_p, acceptance, deviation = hais.log_marginal(
-        lambda z, x, decoder: vae_networks.log_likelihood(decoder, z, x),
-        (decoder,),
-        test[:images],
-        cell["dim"],
-        key=chain_key,
-        chains=chains,
-        temperatures=temperatures,
-        leapfrogs=leapfrogs,
-    )
+
+    setting = (cell["method"], cell["dim"], cell["samples"], cell["epochs"], cell["seed"])
+    watch = lambda decoder: float(log_marginal(decoder, test, chain_key, CURVE)[0].mean())
+    encoder, decoder, history = vae_training.train(name_of(cell), *setting, pixels, cell["batches"], watch)
+    trained = time.perf_counter()
+
+    log_p, acceptance, deviation = log_marginal(decoder, test, chain_key, evaluation)
     z = vae_networks.samples(cell["method"])(encoder, test[:images], sheet_key, cell["samples"])
     row = {
         "log_likelihood": float(log_p.mean()),
@@ -94,6 +100,7 @@ def work(cell: dict) -> dict:
         "log_p": np.round(log_p, 2).tolist(),
         "reconstruction": float(vae_networks.log_likelihood(decoder, z, test[:images]).mean()),
         "spread": history["spread"][-1],
+        "curve": [[i + 1, round(value, 2)] for i, value in enumerate(history["watched"]) if np.isfinite(value)],
         "images": images,
         "temperatures": temperatures,
         "acceptance": round(acceptance, 3),
@@ -164,6 +171,26 @@ def differences(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def curves(rows: list[dict], path) -> None:
+    """Test log-likelihood while the networks train, a panel for every latent size."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    _, dims = shown(rows)
+    size = (5 * len(dims), 3.6)
+    fig, axes = plt.subplots(1, len(dims), figsize=size, layout="constrained", sharey=True, squeeze=False)
+    for ax, dim in zip(axes[0], dims, strict=True):
+        for row in rows:
+            if row["dim"] == dim:
+                ax.plot(*zip(*row["curve"], strict=True), label=row["method"], color=COLOURS[row["method"]], marker="o")
+        ax.set(title=f"D = {dim}", xlabel="epoch")
+        ax.legend(frameon=False, loc="lower right")
+    axes[0, 0].set_ylabel(f"test log-likelihood, HAIS with {CURVE[2]} temperatures")
+    fig.savefig(path, dpi=110)
+
+
 def pictures(preset: str) -> None:
     """Samples of the decoders at D = 32, and imputed images: original, what was seen, results of chains."""
     import matplotlib
@@ -200,6 +227,8 @@ def main() -> None:
     if preset != "smoke":
         print(differences(rows))
         pictures(preset)
+        if all("curve" in row for row in rows):  # older lines have none
+            curves(rows, runner.FIGURES / f"vae-curves-{preset}.png")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from slicestein.learning import amortised_sliced_svgd, amortised_svgd
 BATCH, LEARNING_RATE, STEP_SIZE = 100, 1e-3, 0.1
 KERNEL_SCALES = {"svgd": 1.0, "svgd-narrow": 0.35, "s-svgd": 0.35, "s-svgd-median": 1.0}
 CHECKPOINTS = runner.HERE / "checkpoints"
-HISTORY = ("spread", "seconds", "cpu_seconds")  # of every epoch
+HISTORY = ("spread", "seconds", "cpu_seconds", "watched")  # of every epoch
+WATCH_EVERY = 5  # epochs
 
 
 def binarise(key, pixels):
@@ -101,8 +102,11 @@ def epoch_function(step, batch: int = BATCH):
     return epoch
 
 
-def train(name: str, method: str, dim: int, count: int, epochs: int, seed: int, pixels, steps_per_epoch: int):
-    """Train, or go on from the last checkpoint; returns encoder, decoder and a history with one entry per epoch."""
+def train(name: str, method: str, dim: int, count: int, epochs: int, seed: int, pixels, steps_per_epoch: int, watch):
+    """Train, or go on from the last checkpoint; returns encoder, decoder and a history with one entry per epoch.
+
+    ``watch(decoder)``, a number, is noted every few epochs; it is NaN in the others.
+    """
     init_key, key = jax.random.split(jax.random.key(seed))
     init, step, networks = functions(method, count)
     state = jax.jit(init)(*vae_networks.init(init_key, method, dim))
@@ -115,6 +119,7 @@ def train(name: str, method: str, dim: int, count: int, epochs: int, seed: int, 
         history["spread"].append(float(spread[-100:].mean()))
         history["seconds"].append(round(time.perf_counter() - begin, 2))
         history["cpu_seconds"].append(round(time.process_time() - cpu, 2))
+        history["watched"].append(watch(networks(state)[1]) if (i + 1) % WATCH_EVERY == 0 else np.nan)
         save(name, state, history)
         left = history["seconds"][-1] * (epochs - i - 1)
         if epochs > 1:

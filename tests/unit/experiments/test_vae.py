@@ -50,11 +50,14 @@ def test_binarised_images_have_their_grey_levels_as_means():
 def test_a_killed_training_goes_on_where_it_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(vae_training, "CHECKPOINTS", tmp_path)
     pixels = np.random.default_rng(0).integers(0, 256, (300, vae_networks.PIXELS), dtype=np.uint8)
-    train = lambda name, epochs: vae_training.train(name, "s-svgd", DIM, 4, epochs, 0, pixels, 2)
+    monkeypatch.setattr(vae_training, "WATCH_EVERY", 2)
+    watch = lambda decoder: float(jnp.sum(decoder[0]["w"]))
+    train = lambda name, epochs: vae_training.train(name, "s-svgd", DIM, 4, epochs, 0, pixels, 2, watch)
     train("stopped", 1)
     *resumed, history = train("stopped", 2)
     *whole, _ = train("whole", 2)
     assert len(history["seconds"]) == 2
+    np.testing.assert_array_equal(history["watched"], [np.nan, watch(resumed[1])])
     for one, other in zip(jax.tree.leaves(resumed), jax.tree.leaves(whole), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
