@@ -5,7 +5,9 @@ sampling compiles once. Wrong draws are made of these (one parameter narrowed or
 another prior, or lacks a Jacobian, so that the draws are those of a sampler with the opposite mistake), or come from
 other algorithms. The NUTS runs of a batch together say how wrong the draws of an algorithm really are.
 
-    python -m experiments.posteriors --preset smoke | quick | paper
+    python -m experiments.posteriors --preset smoke | quick | paper | longer
+
+`longer` has twice as many draws of every chain, and no other algorithms.
 """
 
 import time
@@ -29,7 +31,8 @@ WORKING = (
 HARD = ("schools, centred", "funnel", "horseshoe")  # NUTS is known to fail on these
 MADE = ("narrowed", "moved", "prior", "jacobian")  # of the draws of NUTS
 ALGORITHMS = ("mean-field", "full-rank", "laplace", "langevin", "hasty")
-CHAINS, NARROWED, MOVED = 4, 0.85, 0.3
+CHAINS, DRAWS, LONGER = 4, 250, 500
+NARROWED, MOVED = 0.85, 0.3
 HASTE = 20  # warm-up steps of "hasty"
 LOST = 50  # standard deviations: no draw is so far out but of an algorithm that has broken down
 LARGEST_RHAT, LEAST_ESS = 1.05, 100  # of a run of NUTS that has worked, whatever our test says; and no divergences
@@ -39,9 +42,10 @@ def cells(preset: str) -> list[dict]:
     """Batches of ``runs`` of NUTS; other algorithms run ``few`` times in some of them."""
     if preset == "smoke":
         return [{"posterior": "schools", "batch": 0, "runs": 2, "few": 1, "warmup": 100, "draws": 100}]
-    batches = {"quick": ((5, 2),), "paper": ((15, 0), (5, 5))}[preset]
+    batches = {"quick": ((5, 2),), "paper": ((15, 0), (5, 5)), "longer": ((20, 0),)}[preset]
+    draws = LONGER if preset == "longer" else DRAWS
     return [
-        {"posterior": name, "batch": batch, "runs": runs, "few": few, "warmup": 500, "draws": 250}
+        {"posterior": name, "batch": batch, "runs": runs, "few": few, "warmup": 500, "draws": draws}
         for batch, (runs, few) in enumerate(batches)
         for name in (*WORKING, *HARD)
     ]
@@ -189,7 +193,7 @@ def estimates(parameter) -> dict:
 def main() -> None:
     from experiments import posterior_tables as tables
 
-    preset = runner.preset(__doc__.splitlines()[0])
+    preset = runner.preset(__doc__.splitlines()[0], ("smoke", "quick", "paper", "longer"))
     rows = tables.tests(runner.run(f"posteriors-{preset}", cells(preset), work))
     for line in (*tables.sentences(rows), *tables.made_lines(rows), *tables.algorithm_lines(rows)):
         print(line if isinstance(line, str) else "  ".join(str(part) for part in line))

@@ -173,8 +173,8 @@ def posteriors_section() -> str:
     rows = posterior_tables.tests(batches)
     text = (
         "Posteriors of NumPyro models, tested in the unconstrained space with the default test at level 0.05: four "
-        "chains of 250 draws. *nuts* after 500 warm-up steps, target acceptance 0.95. A run counts if nothing "
-        f"diverged, no R-hat reaches {posteriors.LARGEST_RHAT} and no effective sample size is below "
+        f"chains of {posteriors.DRAWS} draws. *nuts* after 500 warm-up steps, target acceptance 0.95. A run counts if "
+        f"nothing diverged, no R-hat reaches {posteriors.LARGEST_RHAT} and no effective sample size is below "
         f"{posteriors.LEAST_ESS}; *hard* posteriors, on which NUTS is known to fail, are apart and count as they are. "
         f"*narrowed*, *moved*: one parameter, at random, to {posteriors.NARROWED} of its spread or by "
         f"{posteriors.MOVED} standard deviations. *prior*, *jacobian*: the model that is tested has another prior, or "
@@ -192,10 +192,13 @@ def posteriors_section() -> str:
         "algorithms, below: how often they are rejected; then their true errors, medians of the largest error of a "
         "mean in standard deviations and of the spread that is most wrong, against all NUTS draws."
     )
+    longer = posterior_tables.tests(runner.load("posteriors-longer"))
     parts = [
         text,
         picture("posteriors-paper", "Rejection rates by posterior and kind of draws"),
         "\n".join(f"- {sentence}" for sentence in posterior_tables.sentences(rows)),
+        f"The same with {posteriors.LONGER} draws of every chain (`python -m experiments.posteriors --preset longer`):",
+        "\n".join(f"- {sentence}" for sentence in posterior_tables.sentences(longer)),
         table([*made, "prior", "jacobian"], posterior_tables.made_lines(rows)),
         after,
         table(["posterior", *posteriors.ALGORITHMS], posterior_tables.algorithm_lines(rows)),
@@ -484,7 +487,7 @@ SECTIONS = (
     ),
     ("Goodness of fit: the paper's search for slices", search, ("slice_search-quick",), "slice_search"),
     ("Goodness of fit: ways to be wrong", lambda: arena_section("paper"), ("arena-paper",), "arena --preset paper"),
-    ("Real posteriors", posteriors_section, ("posteriors-paper",), "posteriors --preset paper"),
+    ("Real posteriors", posteriors_section, ("posteriors-paper", "posteriors-longer"), "posteriors --preset paper"),
     ("Sizes of errors where the model is not Gaussian", estimates_section, ("estimates-quick",), "estimates"),
     ("Restricted Boltzmann machine", rbm, ("rbm_gof-paper",), "rbm_gof --preset paper"),
     ("Sensitivity", sensitivity_section, ("sensitivity-quick",), "sensitivity"),
