@@ -26,6 +26,8 @@ from slicestein.gof.plan import Plan
 from slicestein.gof.result import Parameter
 
 SHAPE, SHIFT, SPREAD = range(3)  # beyond: skewness and tails, which are shape too
+# How the kinds share what a parameter gets of the level: a wrong spread is what samplers do most.
+KIND_SHARES = (1.0, 1.0, 2.0, 1.0, 1.0)
 # An error of the mean or of the spread of so many standard errors is what is wrong, and not the shape.
 CLEAR = 3.0
 
@@ -111,10 +113,9 @@ def parameter_scores(
     unit, spread = np.sqrt(variances), np.sqrt(ratio)
     largest = kinds.max(2)  # of a kind, over the parameters
     found = np.stack([evidence(of_kind[0], of_all) for of_kind, of_all in zip(kinds, largest, strict=True)])
-    alike = np.ones(len(kinds))
     return ParameterScores(
-        combined(list(found), alike),
-        combined([evidence(of_all) for of_all in largest], alike)[1:],
+        combined(list(found), KIND_SHARES),
+        combined([evidence(of_all) for of_all in largest], KIND_SHARES)[1:],
         found.argmax(0),
         -unit * mean_a,
         unit * shift_error,

@@ -19,7 +19,7 @@ from slicestein.gof.chains import disagreement
 from slicestein.gof.evidence import as_deviations, combined, evidence
 from slicestein.gof.measure import Sums
 from slicestein.gof.null import Kind, Outcome
-from slicestein.gof.parameters import ParameterScores, draw_moments, kinds_of_error, parameter_scores
+from slicestein.gof.parameters import KIND_SHARES, ParameterScores, draw_moments, kinds_of_error, parameter_scores
 from slicestein.gof.plan import Plan
 
 # Values (draws, features) alive at once: 64 MB.
@@ -40,6 +40,8 @@ LEVEL_SHARES = {
     "coordinates": 0.5,
     "chains": 4.0,
 }
+# Parts of an entry share alike but for these: every kind of error of a parameter, and all slices at once.
+PART_SHARES = {"largest": (*KIND_SHARES, 0.5)}
 # Whoever brings rows to fit slices on asks for these slices: three quarters of the level, a little less with chains.
 FITTED_ON_ROWS_BROUGHT = 3 * (sum(LEVEL_SHARES.values()) - LEVEL_SHARES["fitted slices"] - LEVEL_SHARES["chains"])
 
@@ -82,7 +84,7 @@ def judge(
         of_chains = disagreement(sums, chains, rng, num_bootstrap)
         entries["chains"] = [evidence(of_chains.max(1))]
         stray = _stray(of_chains)
-    together = {name: combined(parts, np.ones(len(parts))) for name, parts in entries.items()}
+    together = {name: combined(parts, PART_SHARES.get(name, np.ones(len(parts)))) for name, parts in entries.items()}
     shares = LEVEL_SHARES | ({"fitted slices": FITTED_ON_ROWS_BROUGHT} if plan.brought else {})
     statistic = as_deviations(combined(list(together.values()), [shares[name] for name in together]))
     components = {name: float(as_deviations(found[0])) for name, found in together.items()}
