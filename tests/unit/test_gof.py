@@ -8,7 +8,7 @@ from scipy import stats
 
 import slicestein as ss
 from slicestein._checks import InputError
-from slicestein.gof import FSSD, KSD, MMD, RFF, RFSD, LinearKSD, MaxSKSD, verdict
+from slicestein.gof import FSSD, KSD, MMD, RFF, RFSD, LinearKSD, MaxSKSD, chains, verdict
 from slicestein.gof.measure import Sums
 from slicestein.gof.methods import METHODS
 
@@ -36,7 +36,7 @@ def test_every_method_runs_reports_and_rejects_at_its_level(method, dtype):
     result = ss.gof_test(BAD.astype(dtype), lambda x: -x, key=0, method=method)
     assert 0 < result.pvalue <= 1
     assert result.null_distribution.shape == (1000,)
-    assert result.num_test + result.num_train == 400
+    assert result.num_test in (400, 400 - result.num_train)  # what chooses may be tested too
     assert json.loads(json.dumps(result.to_dict()))["pvalue"] == result.pvalue
     assert result.method in str(result)
     lenient, strict = (dataclasses.replace(result, alpha=result.pvalue * factor) for factor in (1.001, 0.999))
@@ -415,7 +415,8 @@ def test_words_say_what_could_have_been_missed():
 def test_chains_are_split_in_time():
     chain = autoregression(2, chains=2, draws=1000, coefficient=0.95)
     result = ss.gof_test(chain, -chain, key=0)
-    assert (result.bootstrap, result.num_train, result.num_test) == ("dependent", 400, 1600)
+    assert (result.bootstrap, result.num_train, result.num_test) == ("dependent", 400, 2000)
+    np.testing.assert_array_equal(result.ess, chains.ess(chain))  # of all draws, as others count them
     for method in ("auto", "fssd-rand"):
         with pytest.warns(UserWarning, match="serially correlated"):
             taken_as_independent = ss.gof_test(chain[0], -chain[0], key=0, method=method)

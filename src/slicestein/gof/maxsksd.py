@@ -107,8 +107,9 @@ class MaxSKSD(Method):
         kind, problem = choose_bootstrap(self.bootstrap, problem)
         layout, plan, exchanged, num_train = self._plan(problem)
         sums = survey(problem.rows, layout, plan, exchanged)
-        seen = Seen(stretch(problem.rows), spread_out(problem.rows, layout.cut)) if problem.rows.ordered else None
-        num_test = layout.late[0] * layout.late[1]
+        first = layout.cut if exchanged is None else 0
+        seen = Seen(stretch(problem.rows), spread_out(problem.rows, first)) if problem.rows.ordered else None
+        num_test = layout.chains * (layout.draws - first)
         return self.conclude(
             problem, plan, sums, kind, chains=layout.chains, seen=seen, num_train=num_train, num_test=num_test
         )

@@ -81,8 +81,8 @@ class GofResult:
         """Why nothing can be told, or what is wrong with the chains; else empty."""
         if self.reject:
             return "" if self.stray_chain is None else f"chain {self.stray_chain + 1} is elsewhere"
-        if self.ess is None and (count := self.num_train + self.num_test) < FEW_DRAWS:
-            return f"too few samples to tell: {count}; with fewer than {FEW_DRAWS} only gross errors are seen"
+        if self.ess is None and self.num_test < FEW_DRAWS:
+            return f"too few samples to tell: {self.num_test}; with fewer than {FEW_DRAWS} only gross errors are seen"
         if self.ess is not None and self.ess.min() < FEW_DRAWS:
             worst = int(np.argmin(self.ess))
             return (
