@@ -6,6 +6,7 @@ import scipy.stats
 
 import slicestein as ss
 from slicestein.gof import KSD, MaxSKSD
+from slicestein.gof.words import detectable
 from tests.unit.standard_input import autoregression
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow]
@@ -118,3 +119,25 @@ def test_fitted_slices_alone_find_one_narrow_coordinate(method):
 
 def test_many_samples_cost_no_level():
     assert_level(pvalues(lambda rng: gaussian(rng, 20_000, 3), 150, 99))
+
+
+@pytest.mark.parametrize("error", ["shift", "narrow", "wide"])
+@pytest.mark.parametrize("chains", [False, True], ids=["independent", "chains"])
+def test_an_error_as_large_as_the_words_say_is_most_likely_seen(error, chains):
+    trials = 50
+
+    def draw(seed):
+        x = np.random.default_rng([2, seed]).standard_normal((400, 8))
+        return autoregression(0.5, 4, 250, 8, seed=seed) if chains else x
+
+    good = [ss.gof_test(x, -x, key=0, num_bootstrap=199) for x in map(draw, range(trials, trials + 5))]
+    shift, spread = np.mean([detectable(result) for result in good], axis=0)
+    found = 0
+    for seed in range(trials):
+        x = draw(seed)
+        x[..., 3] = (
+            x[..., 3] + shift if error == "shift" else x[..., 3] * (1 + spread * (-1 if error == "narrow" else 1))
+        )
+        found += ss.gof_test(x, -x, key=seed, num_bootstrap=199).reject
+    # Chains find more than the words say: their errors are known from few values.
+    assert scipy.stats.binom.ppf(0.001, trials, 0.9) <= found

@@ -102,15 +102,21 @@ def _kind(finding: str) -> str:
 
 def could_be_missed(result: GofResult) -> str:
     """How large an error of one parameter would have been seen, had there been one."""
+    shift, spread = detectable(result)
+    return (
+        f"in any parameter, a mean off by more than {shift:.2f} standard deviations or a spread wrong by more than "
+        f"{min(spread, 1):.0%} would most likely have been seen"
+    )
+
+
+def detectable(result: GofResult) -> tuple[float, float]:
+    """Error of a mean, in standard deviations, and of a spread, as a share, that are found with probability `POWER`."""
     parameters = result.parameters or ()
     z = statistics.NormalDist().inv_cdf(1 - result.alpha / (6 * len(parameters)))  # three statistics, two sides
     z += statistics.NormalDist().inv_cdf(POWER)
     shift = z * max(parameter.shift_error for parameter in parameters)
     spread = z * max(parameter.spread_error / parameter.spread for parameter in parameters)
-    return (
-        f"in any parameter, a mean off by more than {shift:.2f} standard deviations or a spread wrong by more than "
-        f"{min(spread, 1):.0%} would most likely have been seen"
-    )
+    return shift, spread
 
 
 def deviations(value: float) -> str:
