@@ -439,7 +439,9 @@ def autoencoders(preset: str) -> str:
         "distance, that of *s-svgd* and *svgd-narrow* 0.35 of it, as in the released code. Pictures: samples, then for "
         "ten images the original, the half that was seen, and the results of ten chains."
     )
+    curves = [picture(f"vae-curves-{preset}", "Test log-likelihood by epoch")] if "curve" in first else []
     pictures = [
+        *curves,
         picture(f"vae-samples-{preset}", "Samples of the decoders"),
         picture(f"vae-imputed-{preset}", "Original, seen half, and imputed images of ten chains"),
     ]
@@ -504,7 +506,8 @@ SECTIONS = (
         ("ica-paper", "ica-variants"),
         "ica --preset paper",
     ),
-    ("Amortised inference", lambda: autoencoders("long"), ("vae-long",), "vae --preset long"),
+    ("Amortised inference", lambda: autoencoders("fifty"), ("vae-fifty",), "vae --preset fifty"),
+    ("Amortised inference, more dimensions", lambda: autoencoders("long"), ("vae-long",), "vae --preset long"),
 )
 
 

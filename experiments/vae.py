@@ -187,7 +187,7 @@ def curves(rows: list[dict], path) -> None:
                 ax.plot(*zip(*row["curve"], strict=True), label=row["method"], color=COLOURS[row["method"]], marker="o")
         ax.set(title=f"D = {dim}", xlabel="epoch")
         ax.legend(frameon=False, loc="lower right")
-    axes[0, 0].set_ylabel(f"test log-likelihood, HAIS with {CURVE[2]} temperatures")
+    axes[0, 0].set_ylabel("test log-likelihood, HAIS")
     fig.savefig(path, dpi=110)
 
 
