@@ -128,6 +128,6 @@ def what_it_would_take() -> str:
         f"({full['epochs']} epochs, {full['samples']} latent samples, {cells} trainings): {low:.0f} hours if a step "
         f"costs what it does with {long['samples']} latent samples, {high:.0f} if its cost grows with them; HAIS of "
         f"{vae.EVALUATION['paper'][0][0]} images {cells * evaluating / 2 / 3600:.0f} more. *Two more seeds of "
-        f"50 epochs with 20 latent samples at D = 32*, six trainings: {6 * half:.0f} hours. *A third learning rate for the networks*, on the {two_rates} sets that have two: "
-        f"{third:.1f}."
+        f"50 epochs with 20 latent samples at D = 32*, six trainings: {6 * half:.0f} hours. *A third learning rate "
+        f"for the networks*, on the {two_rates} sets that have two: {third:.1f}."
     )
