@@ -67,6 +67,16 @@ def test_quadratic_forms_have_the_check_values(weights, diagonal, expected, dtyp
     np.testing.assert_allclose(forms, expected, **({"rtol": RTOL} if dtype == "float64" else {"atol": SINGLE}))
 
 
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_quadratic_forms_in_blocks_of_rows_are_those_of_the_whole_matrix(diagonal):
+    rows = normal(2 * null.FORM_ROWS + 7, 3)
+    matrix, weights = rows @ rows.T, normal(5, len(rows))
+    expected = np.einsum("bi,ij,bj->b", weights, matrix, weights)
+    if not diagonal:
+        expected -= weights**2 @ np.diag(matrix)
+    np.testing.assert_allclose(null.quadratic_forms(matrix, weights, diagonal=diagonal), expected, rtol=1e-12)
+
+
 def test_signs_give_u_and_v_the_same_pvalue():
     forms = [
         null.quadratic_forms(H, np.concatenate([np.ones((1, N)), signs]), diagonal=diagonal)
