@@ -18,6 +18,7 @@ LEVEL, BATCH = 0.05, 50
 COEFFICIENT = 0.8
 CHAINS, DRAWS = 4, 300
 LEVELS = (*(("independent", d, b) for d in (5, 50, 100) for b in (99, 999)), ("AR(1) chains", 10, 999))
+EDGE, MORE = (100, 999), 3  # where the level is nearest to its bound: so many times the trials
 STRAYS = ("off by 1", "off by 2", "off by 3", "stuck in four places", "half mixed")
 WIDE = ((1000, 2000, 0.7), (2000, 3000, 0.7))  # D, N, spread of one parameter
 
@@ -27,8 +28,9 @@ def cells(preset: str) -> list[dict]:
     batch = 2 if preset == "smoke" else BATCH
     found = [
         {"case": case, "d": d, "b": b, "batch": i, "trials": batch}
-        for i in range(level_batches)
+        for i in range(MORE * level_batches)
         for case, d, b in LEVELS
+        if i < level_batches or (d, b) == EDGE
     ]
     found += [
         {"case": case, "d": d, "b": 999, "batch": i, "trials": batch}
