@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from experiments import bnn, runner, vae
+from experiments import bnn, gaussian_gof, rbm_gof, runner, vae
 from experiments import claims_testing as testing
 from experiments import claims_training as training
 from experiments.claim import NOT_SEEN, SAME, Claim
@@ -129,5 +129,16 @@ def what_it_would_take() -> str:
         f"costs what it does with {long['samples']} latent samples, {high:.0f} if its cost grows with them; HAIS of "
         f"{vae.EVALUATION['paper'][0][0]} images {cells * evaluating / 2 / 3600:.0f} more. *Two more seeds of "
         f"50 epochs with 20 latent samples at D = 32*, six trainings: {6 * half:.0f} hours. *A third learning rate "
-        f"for the networks*, on the {two_rates} sets that have two: {third:.1f}."
+        f"for the networks*, on the {two_rates} sets that have two: {third:.1f}. "
+        f"*Boltzmann machines* over the other noises: {_hours_left('rbm_gof-paper', rbm_gof.cells('paper')):.1f}. "
+        f"*Gaussian problems* up to 100 trials a point: "
+        f"{_hours_left('gaussian_gof-curves', gaussian_gof.cells('curves'), 'method'):.1f}."
     )
+
+
+def _hours_left(name: str, cells: list[dict], *by: str) -> float:
+    """Hours of two cores for the cells that have no line, each at the mean of the lines that are like it."""
+    rows = runner.load(name)
+    kind = lambda row: tuple(row[key] for key in by)
+    seconds = {like: np.mean([r["seconds"] for r in rows if kind(r) == like]) for like in {kind(r) for r in rows}}
+    return (sum(seconds[kind(cell)] for cell in cells) - sum(seconds[kind(row)] for row in rows)) / 2 / 3600

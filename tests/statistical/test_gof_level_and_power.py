@@ -9,6 +9,8 @@ from slicestein.gof import KSD, MaxSKSD
 from slicestein.gof.words import detectable
 from tests.unit.standard_input import autoregression
 
+AXIS = np.eye(8)[3]
+
 pytestmark = [pytest.mark.statistical, pytest.mark.slow]
 
 
@@ -132,10 +134,12 @@ def test_an_error_as_large_as_the_words_say_is_most_likely_seen(moved, widened, 
 
     good = [ss.gof_test(x, -x, key=0, num_bootstrap=199) for x in map(draw, range(trials, trials + 5))]
     shift, spread = np.mean([detectable(result) for result in good], axis=0)
-    found = 0
-    for seed in range(trials):
-        x = draw(seed)
-        x[..., 3] = x[..., 3] * (1 + widened * spread) + moved * shift
-        found += ss.gof_test(x, -x, key=seed, num_bootstrap=199).reject
-    # Chains find more than the words say: their errors are known from few values.
-    assert scipy.stats.binom.ppf(0.001, trials, 0.9) <= found
+
+    def found(size):
+        changed = lambda x: x * (1 + size * spread * widened * AXIS) + size * shift * moved * AXIS
+        samples = (changed(draw(seed)) for seed in range(trials))
+        return sum(ss.gof_test(x, -x, key=seed, num_bootstrap=199).reject for seed, x in enumerate(samples))
+
+    # Chains find more than the words say: their errors are known from few values. Half as large, most are missed.
+    assert scipy.stats.binom.ppf(0.001, trials, 0.9) <= found(1)
+    assert found(0.5) <= scipy.stats.binom.ppf(0.999, trials, 0.5)
