@@ -125,9 +125,9 @@ PAPER = {
         "SVGD.",
         "S-SVGD is ahead of SVGD at D = 32 by as much as in the paper. It does not leave the usual VAE behind: it "
         "learns faster in the first twenty epochs, is overtaken then, and ends 0.35 behind in both sizes, two "
-        "standard errors over images; what another training would change is not in these. All are above the paper's figures, the VAE "
-        "by most. In imputation S-SVGD is more varied than the VAE, as in the paper, but less than SVGD; accuracies do "
-        "not differ by more than a hundred images can show. SVGD at D = 64 was not run.",
+        "standard errors over images; what another training would change is not in these. All are above the paper's "
+        "figures, the VAE by most. In imputation S-SVGD is more varied than the VAE, as in the paper, but less than "
+        "SVGD; accuracies do not differ by more than a hundred images can show. SVGD at D = 64 was not run.",
     ),
     "Amortised inference, more dimensions": (
         "As above; its figures are in brackets.",
